@@ -53,7 +53,7 @@ if(STRATA_CUDA AND STRATA_CUDA_LEGACY)
   endif()
 endif()
 
-set(STRATA_KERNELS_FROM "" CACHE PATH "The folder kernels/ of a build tree of the same sources and architectures, to embed what it compiled")
+set(STRATA_KERNELS_FROM "" CACHE PATH "The folder kernels/ of a build tree of the same sources and architectures, to embed what it compiled; other kernels are compiled here")
 
 # Writes the source whose object holds all kernels, and adds it to a layer.
 function(strata_embed_kernels target)
@@ -70,7 +70,7 @@ function(strata_embed_kernels target)
   foreach(file IN LISTS files)
     get_filename_component(name ${file} NAME_WE)
     set(base ${out}/${name})
-    if(STRATA_KERNELS_FROM)
+    if(STRATA_KERNELS_FROM AND EXISTS ${STRATA_KERNELS_FROM}/${name}.ptx)
       set(base ${STRATA_KERNELS_FROM}/${name})
     else()
       add_custom_command(OUTPUT ${base}.ptx ${base}.fatbin DEPENDS ${file} ${PROJECT_SOURCE_DIR}/cmake/CompileKernel.cmake

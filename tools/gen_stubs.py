@@ -33,7 +33,7 @@ MAX_POOL = (
     "padding: _int | _Sequence[_int] = 0, dilation: _int | _Sequence[_int] = 1, "
     "ceil_mode: _bool = False, return_indices: _bool = False"
 )
-VALUES = "".join(f"{name}: _dtype\n" for name in "float double half short int long".split())
+VALUES = "".join(f"{name}: _dtype\n" for name in "float double half short int long cfloat cdouble".split())
 VALUES += "".join(f"{name}: _float\n" for name in "inf nan pi e".split()) + "newaxis: None\n"
 VALUES += "".join(
     f"{name}: _str\n" for name in "strided contiguous_format preserve_format channels_last channels_last_3d".split()
@@ -234,7 +234,7 @@ def stubs(sources):
     imports += f"from ._variants import {in_front}\nfrom ._functions import *\n"
     yield "__init__.pyi", HEADER + IMPORTS + imports + VALUES + namespace(names, "", {*functions_, *variants})
 
-    for file in ("linalg.py", "special.py", "nn/functional.py", "nn/init.py"):
+    for file in ("fft.py", "linalg.py", "special.py", "nn/functional.py", "nn/init.py"):
         own, own_names = own_functions(file)
         core = "." * (1 + file.count("/")) + "_C"
         imports = f"from typing import Any\nfrom {core} {shared}from {core} import device as _device, dtype as _dtype\n"

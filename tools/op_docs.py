@@ -191,8 +191,9 @@ def has_gradient(record):
     """Whether a result of the op can be differentiated; of composites only a call can tell."""
     if not record["differentiable"] or record["kind"] != "composite":
         return record["differentiable"]
+    dtype = strata.float32 if strata.float32 in record["dtypes"] else record["dtypes"][0]
     for text in record["samples"]:
-        arguments = _C._sample(record["index"], text, strata.float32, 0)
+        arguments = _C._sample(record["index"], text, dtype, 0)
         arguments = {name: with_gradient(value) for name, value in arguments.items()}
         try:
             result = _C.ops[record["name"]](**arguments)
@@ -206,7 +207,7 @@ def has_gradient(record):
 def with_gradient(value):
     if isinstance(value, list):
         return [with_gradient(v) for v in value]
-    if isinstance(value, strata.Tensor) and value.is_floating_point():
+    if isinstance(value, strata.Tensor) and (value.is_floating_point() or value.is_complex()):
         return value.requires_grad_() * 1
     return value
 

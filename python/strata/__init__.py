@@ -12,6 +12,8 @@ from ._C import (
     autocast_increment_nesting,
     bfloat16,
     clear_autocast_cache,
+    complex64,
+    complex128,
     default_generator,
     device,
     dtype,
@@ -55,6 +57,7 @@ from ._C import bool as bool
 
 float = float32
 double, half, short, int, long = float64, float16, int16, int32, int64
+cfloat, cdouble = complex64, complex128
 inf, nan, pi, e, newaxis = _C.inf, _C.nan, 3.141592653589793, 2.718281828459045, None
 strided = "strided"
 contiguous_format, preserve_format, channels_last, channels_last_3d = (
@@ -110,6 +113,7 @@ from .tune import tune  # noqa: E402
 
 _LATER = (
     "distributions",
+    "fft",
     "func",
     "library",
     "multiprocessing",

@@ -45,8 +45,8 @@ def is_floating_point(input):
 
 
 def is_complex(input):
-    """False: there are no complex dtypes."""
-    return False
+    """Whether the dtype is a complex one."""
+    return input.is_complex()
 
 
 def is_nonzero(input):
@@ -140,7 +140,7 @@ def can_cast(from_, to):
     """Whether a value of one dtype may be stored in another without leaving its category."""
 
     def rank(t):
-        return 2 if t.is_floating_point else 0 if t is _C.bool else 1
+        return 3 if t.is_complex else 2 if t.is_floating_point else 0 if t is _C.bool else 1
 
     return rank(from_) <= rank(to)
 
@@ -165,6 +165,7 @@ class finfo:
     def __init__(self, dtype=None):
         dtype = dtype or _C.get_default_dtype()
         self.dtype = str(dtype).split(".")[-1]
+        dtype = dtype.to_real() if dtype.is_complex else dtype
         if not dtype.is_floating_point:
             raise TypeError(f"finfo() needs a floating-point dtype, got {dtype}; use iinfo()")
         self.bits = dtype.itemsize * 8
@@ -183,7 +184,7 @@ class iinfo:
 
     def __init__(self, dtype):
         self.dtype = str(dtype).split(".")[-1]
-        if dtype.is_floating_point or self.dtype == "bool":
+        if dtype.is_floating_point or dtype.is_complex or self.dtype == "bool":
             raise TypeError(f"iinfo() needs an integer dtype, got {dtype}; use finfo()")
         self.bits = dtype.itemsize * 8
         self.min, self.max = (

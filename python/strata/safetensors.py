@@ -7,9 +7,18 @@ __all__ = ["load", "load_file", "safe_open", "save", "save_file"]
 SafetensorError = RuntimeError  # the package's name for errors in a file
 
 
+def _checked(tensors):
+    for name, t in tensors.items() if isinstance(tensors, dict) else ():
+        if isinstance(t, _C.Tensor) and t.dtype is _C.complex128:
+            raise TypeError(
+                f"safetensors files cannot hold complex128, as '{name}' is; convert it with .to(), or save its parts"
+            )
+    return tensors
+
+
 def save_file(tensors, filename, metadata=None):
     """Writes a dict of names to tensors, and metadata of strings to strings, atomically."""
-    _C._save_file(tensors, filename, metadata)
+    _C._save_file(_checked(tensors), filename, metadata)
 
 
 def load_file(filename, device="cpu"):
@@ -19,7 +28,7 @@ def load_file(filename, device="cpu"):
 
 def save(tensors, metadata=None):
     """The bytes of a file with these tensors."""
-    return _C._save_file(tensors, None, metadata)
+    return _C._save_file(_checked(tensors), None, metadata)
 
 
 def load(data):

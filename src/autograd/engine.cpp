@@ -47,7 +47,11 @@ Tensor match_input(Tensor g, const TensorImpl& input) {
     args[1] = Value(input.device);
     g = call(to, args);
   }
-  if (g.dtype() != input.dtype && is_floating(input.dtype)) {
+  if (is_complex(g.dtype()) && is_floating(input.dtype)) {  // a real input of a complex result
+    static const OpRecord& real = find_op("real");
+    g = call(real, Args(g));
+  }
+  if (g.dtype() != input.dtype && is_differentiable(input.dtype)) {
     static const OpRecord& to = find_op("to", "dtype");
     Args args = to.defaults;
     args[0] = Value(g);
@@ -120,6 +124,10 @@ class Backward {
         root.numel() == 1, Runtime,
         "grad can be implicitly created only for scalar outputs; the shape is {}, pass a gradient of that shape",
         to_string(root.shape()));
+      STRATA_CHECK(!is_complex(root.dtype()), Runtime,
+                   "grad can be implicitly created only for real scalar outputs but got {}; pass a gradient, or "
+                   "differentiate a real function of it",
+                   name_of(root.dtype()));
       static const OpRecord& full = find_op("full");
       Args args = full.defaults;
       args[0] = Value(IntList(root.shape()));
@@ -322,7 +330,7 @@ class Backward {
     const Tensor* grads = &p.grad;
     if (node.outputs > 1) {
       for (uint32_t o = 0; o < node.outputs; ++o) all[o] = std::move(p.of(o));
-      if (!all[0] && is_floating(node.output_shapes[0].dtype()) && !(op.integer_outputs & 1))
+      if (!all[0] && is_differentiable(node.output_shapes[0].dtype()) && !(op.integer_outputs & 1))
         all[0] = autograd::zeros_for(*node.output_shapes[0]);
       grads = all;
     }
@@ -378,7 +386,7 @@ class Backward {
   static void check_anomaly(const Node& node, const Grads& grads) {
     static const OpRecord &isnan = find_op("isnan"), &any = find_op("any");
     const auto bad = [&](const Tensor& g) {
-      return g && is_floating(g.dtype()) && !g.is_meta() && call(any, Args(call(isnan, Args(g)))).item<bool>();
+      return g && is_differentiable(g.dtype()) && !g.is_meta() && call(any, Args(call(isnan, Args(g)))).item<bool>();
     };
     bool found = std::any_of(grads.list.begin(), grads.list.end(), bad);
     for (const Tensor& g : grads.t) found |= bad(g);

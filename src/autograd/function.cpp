@@ -77,7 +77,7 @@ void FunctionNode::finish(std::unique_ptr<FunctionNode> self, std::span<Tensor> 
   std::vector<Tensor> dirty = std::move(ctx.dirty_), recorded(outputs.begin(), outputs.end());
   std::erase_if(dirty, [&](const Tensor& t) { return among(t, constant); });
   for (Tensor& out : recorded) {
-    if (!out || among(out, constant) || !is_floating(out.dtype())) out = {};  // carries no gradient
+    if (!out || among(out, constant) || !is_differentiable(out.dtype())) out = {};  // carries no gradient
     self->output_shapes_.push_back(out ? shape_only(*out) : Tensor());
   }
   Node* const node = record_custom(std::move(self), inputs, recorded, dirty);

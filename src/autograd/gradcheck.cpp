@@ -13,10 +13,15 @@ Tensor dense_copy(const Tensor& t) {
   return call(clone, Args(call(contiguous, args), Value()));
 }
 
+bool is_wide(const Tensor& t) { return t.dtype() == DType::F64 || t.dtype() == DType::C128; }
+// The number of doubles: a complex element has two. The derivatives of both parts by both parts are compared: the seeds 1 and
+// i give the gradients of the real and of the imaginary part of an output.
+int64_t doubles(const Tensor& t) { return t.numel() * (is_complex(t.dtype()) ? 2 : 1); }
+
 std::vector<Tensor> differentiable(const std::vector<Tensor>& outs) {
   std::vector<Tensor> some;
   for (const Tensor& t : outs)
-    if (t && t.dtype() == DType::F64 && t.requires_grad()) some.push_back(t);
+    if (t && is_wide(t) && t.requires_grad()) some.push_back(t);
   return some;
 }
 
@@ -26,7 +31,7 @@ Columns numerical(const TensorFunction& fn, const std::vector<Tensor>& inputs, c
                   double eps) {
   Columns columns(outputs);
   auto* values = target.data<double>();
-  for (int64_t i = 0; i < target.numel(); ++i) {
+  for (int64_t i = 0; i < doubles(target); ++i) {
     const double keep = values[i];
     std::vector<Tensor> sides[2];
     for (int side : {0, 1}) {
@@ -43,8 +48,8 @@ Columns numerical(const TensorFunction& fn, const std::vector<Tensor>& inputs, c
                  "gradcheck: the function returns another number of tensors each time");
     for (size_t o = 0; o < outputs; ++o) {
       const auto *up = sides[0][o].data<double>(), *down = sides[1][o].data<double>();
-      Tensor column = make_tensor(sides[0][o].shape(), DType::F64);
-      for (int64_t k = 0; k < column.numel(); ++k) column.data<double>()[k] = (up[k] - down[k]) / (2 * eps);
+      Tensor column = make_tensor(sides[0][o].shape(), sides[0][o].dtype());
+      for (int64_t k = 0; k < doubles(column); ++k) column.data<double>()[k] = (up[k] - down[k]) / (2 * eps);
       columns[o].push_back(std::move(column));
     }
   }
@@ -56,8 +61,9 @@ bool gradcheck(const TensorFunction& fn, const std::vector<Tensor>& inputs, Grad
   EnableGrad on;
   std::vector<Tensor> targets;
   for (const Tensor& t : inputs)
-    if (t && t.dtype() == DType::F64 && t.requires_grad()) targets.push_back(t);
-  STRATA_CHECK(!targets.empty(), Value, "gradcheck: expected at least one float64 input that requires a gradient");
+    if (t && is_wide(t) && t.requires_grad()) targets.push_back(t);
+  STRATA_CHECK(!targets.empty(), Value,
+               "gradcheck: expected at least one float64 input (or complex128) that requires a gradient");
   for (const Tensor& t : targets)
     STRATA_CHECK(t.is_contiguous(), Value, "gradcheck: inputs must be contiguous; the strides are {}",
                  to_string(t.strides()));
@@ -67,12 +73,12 @@ bool gradcheck(const TensorFunction& fn, const std::vector<Tensor>& inputs, Grad
     const Columns expected = numerical(fn, inputs, target, outs.size(), options.eps);
     for (size_t index = 0; index < outs.size(); ++index) {
       Tensor seed = zeros_for(*outs[index]);
-      for (int64_t o = 0; o < seed.numel(); ++o) {
+      for (int64_t o = 0; o < doubles(seed); ++o) {
         Tensor one = dense_copy(seed);
         one.data<double>()[o] = 1;
         const Tensor got = grad({&outs[index], 1}, {&target, 1}, {&one, 1}, true, false, true)[0];
         const Tensor row = got ? dense_copy(got) : zeros_for(*target);
-        for (int64_t i = 0; i < target.numel(); ++i) {
+        for (int64_t i = 0; i < doubles(target); ++i) {
           const double a = row.data<double>()[i], n = expected[index][static_cast<size_t>(i)].data<double>()[o];
           if (std::abs(a - n) <= options.atol + options.rtol * std::abs(n)) continue;
           if (!options.raise_exception) return false;
@@ -103,7 +109,7 @@ bool gradgradcheck(const TensorFunction& fn, const std::vector<Tensor>& inputs, 
   std::vector<Tensor> all = inputs;
   for (const Tensor& out : differentiable(fn(inputs))) {  // incoming gradients: smooth values of the output's shape
     Tensor seed = dense_copy(out);
-    for (int64_t i = 0; i < seed.numel(); ++i)
+    for (int64_t i = 0; i < doubles(seed); ++i)
       seed.data<double>()[i] = 0.25 + 0.5 * seed.data<double>()[i] + std::cos(seed.data<double>()[i]);
     all.push_back(seed.set_requires_grad());
   }

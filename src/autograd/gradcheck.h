@@ -9,7 +9,7 @@ struct GradcheckOptions {
   bool raise_exception = true;  // false: return false on a mismatch
 };
 
-// Whether the gradients of fn match central differences, for every float64 input that requires a gradient. Inputs must
+// Whether the gradients of fn match central differences, for every float64 or complex128 input that requires a gradient. Inputs must
 // be contiguous; their elements are changed by eps and restored.
 STRATA_API bool gradcheck(const TensorFunction& fn, const std::vector<Tensor>& inputs, GradcheckOptions options = {});
 // gradcheck of the gradients of fn, with respect to the inputs and the incoming gradients.

@@ -200,7 +200,7 @@ void record_node(const OpRecord& op, const Args& args, Tensor* outs, uint32_t co
       }
     }
     if (count > 1) node->output_shapes.push_back(shape_only(*outs[o]));
-    if (is_floating(outs[o].dtype()) && !(op.integer_outputs >> o & 1)) attach(*outs[o], node, o);
+    if (is_differentiable(outs[o].dtype()) && !(op.integer_outputs >> o & 1)) attach(*outs[o], node, o);
   }
 }
 
@@ -210,6 +210,11 @@ void rebase(TensorImpl& t, Tensor value) {
   // A write through a view: the base's new value is its old value with the view's part replaced.
   static const OpRecord& scatter = find_op("strided_scatter");
   TensorImpl& base = *t.base;
+  STRATA_CHECK(
+    t.dtype == base.dtype, NotImplemented,
+    "an in-place write to a {} view of a {} tensor cannot be recorded; write under no_grad(), or compute a new "
+    "tensor with complex()",
+    name_of(t.dtype), name_of(base.dtype));
   Tensor whole = alias(base);
   const Args args(Value(&base), value, IntList(t.sizes()), IntList(Shape(t.strides, t.ndim)),
                   t.storage_offset() - base.storage_offset());
@@ -299,7 +304,7 @@ Node* autograd::record_custom(std::unique_ptr<CustomGrad> custom, std::span<cons
   for (uint32_t o = 0; o < outputs.size(); ++o) {
     Tensor& out = outputs[o];
     node->output_shapes.push_back(out ? shape_only(*out) : Tensor());
-    if (!out || !is_floating(out.dtype())) continue;
+    if (!out || !is_differentiable(out.dtype())) continue;
     if (among(out, dirty)) {
       attach(*written.emplace_back(out, alias(*out)).second, node, o);
     } else {

@@ -65,7 +65,8 @@ struct PlaneSizes {
 
 void fill_reference(const TensorImpl& dst, Scalar value) {
   each_index(dst.sizes(), [&](const Index& at) {
-    if (value.is_float()) set<double>(dst, at, value.f);
+    if (value.is_complex()) set<Complex<double>>(dst, at, value.z);
+    else if (value.is_float()) set<double>(dst, at, value.f);
     else set<int64_t>(dst, at, value.i);
   });
 }

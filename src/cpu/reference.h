@@ -45,7 +45,7 @@ template <class T> void set(const TensorImpl& t, const Index& at, T value) {
   convert_row(t.dtype, dtype_of<T>)(element(t, at), 1, reinterpret_cast<const std::byte*>(&value), 1, 1);
 }
 
-// A body compiled for double and int64 serves all dtypes.
+// A body compiled for double and int64 serves all real dtypes.
 template <class F> void dispatch_wide(DType t, F&& f) {
   if (is_floating(t)) f.template operator()<double>();
   else f.template operator()<int64_t>();

@@ -67,15 +67,16 @@ void copy_values(const TensorImpl& dst, const TensorImpl& src) {
     return dispatch_size(dst.dtype, [&]<class T>() {
       copy_loop(pair, reinterpret_cast<T*>(dst.data), reinterpret_cast<const T*>(src.data));
     });
+  if (is_complex(dst.dtype) || is_complex(src.dtype)) return copy(dst, src);
   if (compute_type(dst.dtype) == dst.dtype)
     return dispatch_compute(dst.dtype, [&]<class To>() {
-      dispatch_dtype(src.dtype, [&]<class From>() {
+      dispatch_real(src.dtype, [&]<class From>() {
         copy_loop(pair, reinterpret_cast<To*>(dst.data), reinterpret_cast<const From*>(src.data));
       });
     });
   STRATA_ASSERT(compute_type(src.dtype) == src.dtype);
   dispatch_compute(src.dtype, [&]<class From>() {
-    dispatch_dtype(dst.dtype, [&]<class To>() {
+    dispatch_real(dst.dtype, [&]<class To>() {
       copy_loop(pair, reinterpret_cast<To*>(dst.data), reinterpret_cast<const From*>(src.data));
     });
   });

@@ -6,6 +6,7 @@
 #include "base/trace.h"
 #include "dispatch/autocast.h"
 #include "dispatch/choose.h"
+#include "dispatch/complex.h"
 #include "dispatch/devices.h"
 #include "dispatch/memory.h"
 #include "record/formula.h"
@@ -54,11 +55,18 @@ void run_on_device(const Call& c, Device device) {
   if (kernels.empty()) refuse_device(c.op, device);
   const Scoped running(thread_state.op, &c.op);
   const OnDeviceOf there(device);
+  if (!c.op.formulas && !c.op.complex_kernels && has_complex(c.args)) [[unlikely]]
+    return run_by_parts(c, [](const Call& part) { run_on(part.op.kernels(Backend::Cuda), part); });
   run_on(kernels, c);
 }
 
 [[gnu::always_inline]] inline void run_here(const Call& c) {
   const Kernels& kernels = c.op.kernels(Backend::Cpu);
+  if (c.op.by_parts && has_complex(c.args)) [[unlikely]]
+    return run_by_parts(c, [](const Call& part) {
+      if (thread_state.reference_only) part.op.kernels(Backend::Cpu).back().run(part);
+      else run_on(part.op.kernels(Backend::Cpu), part);
+    });
   if (thread_state.reference_only) [[unlikely]]
     return kernels.back().run(c);
   run_on(kernels, c);
@@ -80,7 +88,7 @@ void run_kernel(const Call& c) {
 // Whether there is a NaN. Float8 has no arithmetic.
 bool has_nan(const TensorImpl& t) {
   static const OpRecord &isnan = find_op("isnan"), &any = find_op("any"), &to = find_op("to", "dtype");
-  if (!t.data || !is_floating(t.dtype) || t.device.type == DeviceType::Meta) return false;
+  if (!t.data || !is_differentiable(t.dtype) || t.device.type == DeviceType::Meta) return false;
   Tensor values = alias(t);
   if (size_of(t.dtype) == 1) {
     Args args = to.defaults;
@@ -140,6 +148,12 @@ inline void check_args(const OpRecord& op, const Args& args) {
     check_each(op, args);
 }
 
+// A dtype argument may ask for complex results, which the op does not compute.
+[[gnu::cold]] void check_asked_dtype(const Call& c, DType result) {
+  for (const Value& v : c.args)
+    if (v.tag == Tag::DType && v.dtype() == result && !c.op.accepts.has(result)) refuse_dtype(c.op, result);
+}
+
 // New tensor objects with dtype and shape, no memory yet.
 void infer(const Call& c) {
   for (uint32_t o = 0; o < c.op.outputs; ++o) {
@@ -155,8 +169,11 @@ void infer(const Call& c) {
       !c.op.accepts.has(DType::U64)) [[unlikely]]
     refuse_dtype(c.op, DType::U64);
   c.op.infer_fn(c);
-  for (uint32_t o = 0; o < c.op.outputs; ++o)
+  for (uint32_t o = 0; o < c.op.outputs; ++o) {
     if (c.outs[o]->numel < 0) c.outs[o]->set_contiguous_strides();  // the shape rule did not set strides
+    if (is_complex(c.outs[o]->dtype)) [[unlikely]]
+      check_asked_dtype(c, c.outs[o]->dtype);
+  }
 }
 
 void allocate(const Call& c) {
@@ -177,13 +194,22 @@ void run_view(const OpRecord& op, const Args& args, Tensor* outs) {
                                             : from.origin;
 }
 
+// The composite that computes this call, if there is one. Refuses complex tensors that the op does not accept; pointwise
+// ops check the promoted dtype themselves.
+OpRecord::Compose composite_of(const OpRecord& op, const Args& args) {
+  if (op.formulas || !has_complex(args)) [[likely]]
+    return op.composite_fn;
+  check_accepts_complex(op, args);
+  return op.complex_fn ? op.complex_fn : op.composite_fn;
+}
+
 // New tensors of a composite are placed on the device of its inputs.
-void compose(const OpRecord& op, const Args& args, Results& results) {
+void compose(const OpRecord& op, OpRecord::Compose composite, const Args& args, Results& results) {
   if (!devices_in_use) [[likely]]
-    return op.composite_fn(args, results);
-  if (!op.kernels(Backend::Cuda).empty()) return compose_on_host(op, args, results);
+    return composite(args, results);
+  if (composite == op.composite_fn && !op.kernels(Backend::Cuda).empty()) return compose_on_host(op, args, results);
   const OnDeviceOf scope(args);
-  op.composite_fn(args, results);
+  composite(args, results);
 }
 
 bool recording(const OpRecord& op, const Args& args) {
@@ -202,9 +228,9 @@ void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
   }
   tracing::Span span(tracing::Layer::Op, op.name.c_str());
   check_args(op, args);
-  if (op.composite_fn) {
+  if (const auto composite = composite_of(op, args)) {
     Results results{outs, nullptr};
-    return compose(op, args, results);
+    return compose(op, composite, args, results);
   }
   const Call c{op, args, outs};
   if (op.view_fn) {
@@ -237,10 +263,11 @@ Tensor call(const OpRecord& op, const Args& args) {
 std::vector<Tensor> call_list(const OpRecord& op, const Args& args) {
   tracing::Span span(tracing::Layer::Op, op.name.c_str());
   check_args(op, args);
-  STRATA_CHECK(op.composite_fn, NotImplemented, "{}: an op that returns a list needs composite()", op.name);
+  const auto composite = composite_of(op, args);
+  STRATA_CHECK(composite, NotImplemented, "{}: an op that returns a list needs composite()", op.name);
   std::vector<Tensor> list;
   Results results{nullptr, &list};
-  compose(op, args, results);
+  compose(op, composite, args, results);
   return list;
 }
 
@@ -311,19 +338,19 @@ void record_write(const OpRecord* op, const Args& args, TensorImpl& self) {
 }
 
 // The op computes a value with other ops, which replaces the value of self.
-void compose_inplace(const OpRecord& op, const Args& args, bool tracked) {
+void compose_inplace(const OpRecord& op, OpRecord::Compose composite, const Args& args, bool tracked) {
   static const OpRecord& copy = find_op("copy");
   TensorImpl& self = args.tensor(0);
   Tensor value;
   Results results{&value, nullptr};
   // Any of the ops inside may save any of the inputs.
-  if (tracked) compose(op, OldValues(args, ~0u).args, results);
-  else compose(op, args, results);
+  if (tracked) compose(op, composite, OldValues(args, ~0u).args, results);
+  else compose(op, composite, args, results);
   check_fits(value, self, op.name.c_str());
   if (overlaps_partly(Args(args[0], value))) value = clone_values(*value);
   store(value, self);
   self.count_write();
-  if (!tracked || !is_floating(self.dtype)) return;
+  if (!tracked || !is_differentiable(self.dtype)) return;
   if (value.requires_grad()) record_write(&copy, Args(shape_only(self), value, false), self);
   else if (Tensor(args.share(0)).requires_grad()) record_write(nullptr, OldValues(args, 0).args, self);
 }
@@ -344,14 +371,14 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
   const bool tracked = thread_state.grad_mode && wants_grad(args);
   if (tracked || self.base || self.inference) check_inplace(self, tracked, name);
   if (tracked) renew_views(args);
-  if (op.composite_fn) {
-    compose_inplace(op, args, tracked);
+  if (const auto composite = composite_of(op, args)) {
+    compose_inplace(op, composite, args, tracked);
     return args.share(0);
   }
 
   // While recording, the tape needs the old value: an input that is about to be overwritten is copied if its gradient
   // needs it.
-  const bool differentiable = tracked && is_floating(self.dtype);
+  const bool differentiable = tracked && is_differentiable(self.dtype);
   const bool record = differentiable && op.grad_fn,
              cut = differentiable && !op.grad_fn && args.share(0).requires_grad();
   OldValues before;

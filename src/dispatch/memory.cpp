@@ -94,7 +94,8 @@ void count_writes(const OpRecord& op, const Args& args) {
 }
 
 void check_cast(DType from, DType to, const char* op) {
-  const bool loses = (is_floating(from) && !is_floating(to)) || (from != DType::Bool && to == DType::Bool);
+  const bool loses = (is_complex(from) && !is_complex(to)) || (is_floating(from) && is_integral(to)) ||
+                     (from != DType::Bool && to == DType::Bool);
   STRATA_CHECK(!loses, Runtime, "{}: result type {} can't be cast to the desired output type {}", op, name_of(from),
                name_of(to));
 }

@@ -215,8 +215,16 @@ class SampleParser {
     std::vector<double> values(static_cast<size_t>(t.numel()));
     for (double& v : values) v = draw(letter, bound);
     if ((letter == 's' || letter == 'm') && shape.size() >= 2) shape_matrix(values, shape, letter == 's');
+    // Complex values: the imaginary parts are drawn after the real ones. Matrices stay well-conditioned.
+    std::vector<double> imaginary(is_complex(dtype) ? values.size() : 0);
+    for (double& v : imaginary) v = letter == 's' ? 0 : 0.5 * normal();
+    if (letter == 's' && shape.size() >= 2) make_antisymmetric(imaginary, shape);
     dispatch_dtype(dtype, [&]<class T> {
       for (size_t k = 0; k < values.size(); ++k) {
+        if constexpr (kIsComplex<T>) {
+          t.data<T>()[k] = convert<T>(Complex<double>{values[k], imaginary[k]});
+          continue;
+        }
         const double v = is_floating(dtype) || letter == 'i'               ? values[k]
                          : letter == 'p' || letter == 'o' || letter == 'z' ? std::ceil(values[k])
                                                                            : std::round(values[k] * 2);
@@ -226,6 +234,19 @@ class SampleParser {
     sample_.all_.push_back(t);
     if (letter != 'i' && letter != 'b' && letter != 'w') sample_.tensors.push_back(t);
     return t;
+  }
+
+  // Hermitian matrices have an antisymmetric imaginary part; a small one keeps them positive definite.
+  void make_antisymmetric(std::vector<double>& v, const std::vector<int64_t>& shape) {
+    const int64_t n = shape.back();
+    if (shape[shape.size() - 2] != n) return;
+    for (size_t at = 0; at < v.size(); at += static_cast<size_t>(n * n))
+      for (int64_t i = 0; i < n; ++i)
+        for (int64_t j = 0; j < i; ++j) {
+          const double x = 0.25 * normal();
+          v[at + static_cast<size_t>(i * n + j)] = x;
+          v[at + static_cast<size_t>(j * n + i)] = -x;
+        }
   }
 
   double draw(char letter, int64_t bound) {

@@ -37,6 +37,7 @@ STRATA_API Dims broadcast_shapes(Shape a, Shape b, const char* op);
 // dtype, device and requires_grad of a new tensor.
 void set_options(const Call& c, DType dtype, const Value& device, const Value& requires_grad);
 inline DType scalar_dtype(Scalar s) {
+  if (s.is_complex()) return complex_type(default_dtype());
   return s.kind == Scalar::Kind::Bool ? DType::Bool : s.kind == Scalar::Kind::Int ? DType::I64 : default_dtype();
 }
 

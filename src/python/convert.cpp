@@ -1,5 +1,6 @@
 // Between Python data and tensors: nested lists, the buffer protocol (NumPy without importing it), lists back.
 #include <cstring>
+#include <deque>
 
 #include "base/host_memory.h"
 #include "base/warning.h"
@@ -13,13 +14,12 @@ namespace strata::python {
 std::optional<DType> dtype_of_format(const char* format, Py_ssize_t itemsize) {
   if (!format) return itemsize == 1 ? std::optional(DType::U8) : std::nullopt;
   if (*format == '@' || *format == '=' || *format == '<' || *format == '|') ++format;
-  if (format[0] == 0 || format[1] != 0) return std::nullopt;
-  if (*format == 'l' || *format == 'L') {  // long: 8 bytes here, 4 elsewhere
+  if ((*format == 'l' || *format == 'L') && format[1] == 0) {  // long: 8 bytes here, 4 elsewhere
     const bool sign = *format == 'l';
     return itemsize == 8 ? (sign ? DType::I64 : DType::U64) : (sign ? DType::I32 : DType::U32);
   }
   for (int i = 0; i < kDTypeCount; ++i)
-    if (kDTypes[i].format && *format == *kDTypes[i].format) return static_cast<DType>(i);
+    if (kDTypes[i].format && std::strcmp(format, kDTypes[i].format) == 0) return static_cast<DType>(i);
   return std::nullopt;
 }
 
@@ -47,11 +47,11 @@ Tensor share_buffer(PyObject* source) {
                                !PySequence_Check(source) && view->ndim != 0;
   if (bytes_of_number) fail(ErrorKind::Type, fmt::format("can't make a tensor of a {}", Py_TYPE(source)->tp_name));
   const std::optional<DType> dtype = dtype_of_format(view->format, view->itemsize);
-  STRATA_CHECK(dtype && view->itemsize == static_cast<Py_ssize_t>(size_of(*dtype)), Type,
-               "can't convert an array of element format '{}'; the supported types are: float64, float32, float16, "
-               "int64, int32, int16, int8, "
-               "uint8 and bool",
-               view->format ? view->format : "");
+  STRATA_CHECK(
+    dtype && view->itemsize == static_cast<Py_ssize_t>(size_of(*dtype)), Type,
+    "can't convert an array of element format '{}'; the supported types are: complex128, complex64, float64, "
+    "float32, float16, int64, int32, int16, int8, uint8 and bool",
+    view->format ? view->format : "");
   STRATA_CHECK(view->ndim <= kMaxDims, Value, "the array has {} dimensions; a tensor has at most {}", view->ndim,
                kMaxDims);
   STRATA_CHECK(view->ndim == 0 || view->shape, Type, "can't convert an array that does not tell its shape");
@@ -61,7 +61,8 @@ Tensor share_buffer(PyObject* source) {
   const std::vector<int64_t> shape(view->shape, view->shape + view->ndim);
   t->set_shape(shape);
   t->set_contiguous_strides();
-  const bool aligned = reinterpret_cast<uintptr_t>(view->buf) % static_cast<size_t>(item) == 0;
+  const size_t alignment = size_of(real_type(*dtype));
+  const bool aligned = reinterpret_cast<uintptr_t>(view->buf) % alignment == 0;
   if (!aligned) {
     t->allocate();
     need(PyBuffer_ToContiguous(t->data, view.get(), view->len, 'C'));
@@ -114,7 +115,7 @@ struct Element {
   DType dtype;
 };
 DType dtype_of_number(PyObject* o, const Value& v) {
-  const bool plain = PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o);
+  const bool plain = PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o) || PyComplex_CheckExact(o);
   if (!plain && PyObject_CheckBuffer(o)) {  // a NumPy number, of a dtype that tensors may lack
     Py_buffer view;
     need(PyObject_GetBuffer(o, &view, PyBUF_RECORDS_RO));
@@ -122,9 +123,13 @@ DType dtype_of_number(PyObject* o, const Value& v) {
     PyBuffer_Release(&view);
     if (dtype) return *dtype;
   }
-  return v.tag == Tag::Int ? DType::I64 : v.tag == Tag::Bool ? DType::Bool : default_dtype();
+  return v.tag == Tag::Int       ? DType::I64
+         : v.tag == Tag::Bool    ? DType::Bool
+         : v.tag == Tag::Complex ? complex_type(default_dtype())
+                                 : default_dtype();
 }
-Element element_of(PyObject* o) {
+// A value refers to a complex number, which `complex` keeps.
+Element element_of(PyObject* o, std::deque<Complex<double>>& complex) {
   if (is_tensor(o)) {
     const Tensor t = tensor_of(o);
     STRATA_CHECK(
@@ -132,10 +137,12 @@ Element element_of(PyObject* o) {
       "only one element tensors can be converted to Python scalars; found one of shape {}. Join tensors with "
       "stack() or cat()",
       to_string(t.shape()));
-    return {Value(t.item()), t.dtype()};
+    const Scalar s = t.item();
+    return {s.is_complex() ? Value(&complex.emplace_back(s.z)) : Value(s), t.dtype()};
   }
   Value v;
-  if (!number_value(o, v))
+  if (Complex<double> z; !number_value(o, v) && complex_value(o, z)) v = Value(&complex.emplace_back(z));
+  if (!v)
     fail(ErrorKind::Type,
          fmt::format("tensor: cannot make an element of a {}; expected a number", Py_TYPE(o)->tp_name));
   return {v, dtype_of_number(o, v)};
@@ -145,6 +152,7 @@ struct ListReader {
   std::vector<int64_t> shape;
   std::optional<DType> dtype;  // promoted from all elements
   std::vector<Value> values;
+  std::deque<Complex<double>> complex;  // that values refer to
 
   void measure(PyObject* data) {
     Object at(Py_NewRef(data));
@@ -169,7 +177,7 @@ struct ListReader {
     if (depth == shape.size()) {
       STRATA_CHECK(!is_sequence(o), Value,
                    "tensor: the data are nested unevenly: expected a number at depth {}, found a sequence", depth);
-      const Element e = element_of(o);
+      const Element e = element_of(o, complex);
       return add(e.value, typed.value_or(e.dtype));
     }
     if (is_array(o)) {
@@ -210,7 +218,9 @@ struct ListReader {
 Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype) {
   if (is_tensor(data)) return copy_as(autograd::detach(tensor_of(data)), dtype.value_or(impl_of(data)->dtype));
   Value number;
-  const bool list = PyList_Check(data) || PyTuple_Check(data), scalar = !list && number_value(data, number);
+  Complex<double> z;
+  const bool list = PyList_Check(data) || PyTuple_Check(data);
+  const bool scalar = !list && (number_value(data, number) || complex_value(data, z));
   if (!scalar && !list && PyObject_CheckBuffer(data)) {
     const Tensor shared = share_buffer(data);
     return copy_as(shared, dtype.value_or(shared.dtype()));
@@ -219,12 +229,16 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype) {
   if (!scalar) reader.measure(data);
   reader.fill(data, 0);
   if (!dtype) dtype = reader.dtype.value_or(default_dtype());
+  STRATA_CHECK(reader.complex.empty() || is_complex(*dtype), Type,
+               "tensor: a complex number cannot be an element of a {} tensor", name_of(*dtype));
   Tensor t = make_tensor(reader.shape, *dtype);
   dispatch_dtype(*dtype, [&]<class T> {
     for (size_t i = 0; i < reader.values.size(); ++i) {
       const Value& v = reader.values[i];
-      if (!is_floating(*dtype)) check_in_range(v.scalar(), *dtype, "tensor");
-      t.data<T>()[i] = v.tag == Tag::Float ? convert<T>(v.f) : convert<T>(v.i);
+      if (is_integral(*dtype)) check_in_range(v.scalar(), *dtype, "tensor");
+      t.data<T>()[i] = v.tag == Tag::Complex ? convert<T>(*v.complex)
+                       : v.tag == Tag::Float ? convert<T>(v.f)
+                                             : convert<T>(v.i);
     }
   });
   return t;
@@ -236,7 +250,8 @@ static PyObject* list_level(const TensorImpl& t, int d, const std::byte* at) {
   if (d == t.ndim)
     return dispatch_dtype(t.dtype, [&]<class T>() -> PyObject* {
       const T v = *reinterpret_cast<const T*>(at);
-      if constexpr (std::is_same_v<T, BoolByte>) return PyBool_FromLong(v);
+      if constexpr (kIsComplex<T>) return PyComplex_FromDoubles(static_cast<double>(v.re), static_cast<double>(v.im));
+      else if constexpr (std::is_same_v<T, BoolByte>) return PyBool_FromLong(v);
       else if constexpr (std::is_same_v<T, uint64_t>) return PyLong_FromUnsignedLongLong(v);
       else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(v);
       else if constexpr (std::is_same_v<T, double>) return PyFloat_FromDouble(v);

@@ -44,12 +44,16 @@ PyObject* from_bytes(PyObject*, PyObject* args) {
 PyObject* result_type(PyObject*, PyObject* args) {
   return guarded([&] {
     Args values;
+    Tensor wrapped[2];  // complex numbers
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(args) && i < 2; ++i) {
       PyObject* o = PyTuple_GET_ITEM(args, i);
       Value v;
+      Complex<double> z;
       if (is_tensor(o)) v = Value(impl_of(o));
-      else if (!number_value(o, v))
+      else if (!number_value(o, v) && complex_value(o, z)) v = Value(wrapped[i] = tensor_from_data(o, DType::C128));
+      else if (!v)
         fail(ErrorKind::Type, fmt::format("result_type: expected a Tensor or a number, got {}", Py_TYPE(o)->tp_name));
+      if (wrapped[i]) wrapped[i]->wrapped_number = true;
       values[values.size++] = v;
     }
     return wrap(strata::result_type(values, values.size));

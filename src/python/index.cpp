@@ -70,6 +70,12 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
       strata::set_item(t, items, Operand(number));
       return 0;
     }
+    if (Complex<double> z; !is_tensor(value) && complex_value(value, z)) {
+      STRATA_CHECK(is_complex(t.dtype()), Runtime,
+                   "value cannot be converted to type {} without overflow: it is complex", name_of(t.dtype()));
+      strata::set_item(t, items, strata::to(tensor_from_data(value, t.dtype()), std::optional(t.device())));
+      return 0;
+    }
     const Tensor source = is_tensor(value)
                             ? tensor_of(value)
                             : strata::to(tensor_from_data(value, std::nullopt), std::optional(t.device()));

@@ -196,6 +196,7 @@ PyObject* value_object(const Value& v) {
     case Tag::Tensor: return wrap(Tensor(Ref<TensorImpl>::share(v.tensor)));
     case Tag::Float: return PyFloat_FromDouble(v.f);
     case Tag::Int: return PyLong_FromLongLong(v.i);
+    case Tag::Complex: return PyComplex_FromDoubles(v.complex->re, v.complex->im);
     case Tag::Bool: return PyBool_FromLong(v.i != 0);
     case Tag::Str: return PyUnicode_FromStringAndSize(v.str, v.size);
     case Tag::DType: return wrap(v.dtype());

@@ -36,7 +36,7 @@ bool number_value(PyObject* o, Value& v) {
   if (PyLong_Check(o))
     return assign(v, Value(integer_of(o, "value cannot be converted to type int64_t without overflow")));
   if (is_tensor(o)) {
-    if (impl_of(o)->numel != 1 || impl_of(o)->requires_grad) return false;
+    if (impl_of(o)->numel != 1 || impl_of(o)->requires_grad || is_complex(impl_of(o)->dtype)) return false;
     return assign(v, Value(tensor_of(o).item()));
   }
   // NumPy scalars and other number types.
@@ -55,12 +55,38 @@ bool number_value(PyObject* o, Value& v) {
   return false;
 }
 
+bool complex_value(PyObject* o, Complex<double>& z) {
+  if (is_tensor(o)) {
+    const TensorImpl& t = *impl_of(o);
+    if (t.numel != 1 || t.requires_grad || !is_complex(t.dtype)) return false;
+    z = tensor_of(o).item().to_complex();
+    return true;
+  }
+  const bool numpy = PyObject_CheckBuffer(o) && !PySequence_Check(o) && Py_TYPE(o)->tp_as_number;
+  if (!PyComplex_Check(o) && !(numpy && PyObject_HasAttrString(o, "__complex__"))) return false;
+  const Py_complex value = PyComplex_AsCComplex(o);
+  if (value.real == -1 && PyErr_Occurred()) {
+    forgive_type_error();
+    return false;
+  }
+  z = {value.real, value.imag};
+  return true;
+}
+
+bool Parser::number(PyObject* o, Value& v, bool complex_too) {
+  if (strict && is_tensor(o)) return false;
+  if (number_value(o, v)) return true;
+  Complex<double> z;
+  if (!complex_too || !complex_value(o, z)) return false;
+  return assign(v, Value(&rare().complex.emplace_back(z)));
+}
+
 bool Parser::integer(PyObject* o, int64_t& out) {
   if (PyLong_Check(o) && !PyBool_Check(o)) [[likely]]
     return assign(out, integer_of(o, "an integer argument does not fit into 64 bits"));
   if (PyBool_Check(o)) return assign(out, o == Py_True);
   if (is_tensor(o)) {
-    if (strict || impl_of(o)->numel != 1 || is_floating(impl_of(o)->dtype)) return false;
+    if (strict || impl_of(o)->numel != 1 || !is_integral(impl_of(o)->dtype)) return false;
     return assign(out, tensor_of(o).item<int64_t>());
   }
   if (!PyIndex_Check(o)) return false;
@@ -142,7 +168,15 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
       if (is_tensor(o)) [[likely]]
         return assign(v, impl_of(o));
       Value number;
-      if ((strict && !op.numbers) || PyUnicode_Check(o) || !number_value(o, number)) return false;
+      if ((strict && !op.numbers) || PyUnicode_Check(o)) return false;
+      if (!number_value(o, number)) {
+        Complex<double> z;
+        if (!op.accepts.has(DType::C128) || !complex_value(o, z)) return false;
+        Tensor t = make_tensor({}, DType::C128);  // also for pointwise ops: an operand is a real number or a tensor
+        *t.data<Complex<double>>() = z;
+        t->wrapped_number = true;
+        return assign(v, Value(rare().made.emplace_back(std::move(t))));
+      }
       if (op.numbers) return assign(v, number);
       Tensor t = make_tensor({}, number.tag == Tag::Float ? default_dtype()
                                  : number.tag == Tag::Int ? DType::I64
@@ -154,8 +188,8 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
       return assign(v, Value(rare().made.emplace_back(std::move(t))));
     }
     case ParamType::Tensors: return tensor_list(p, o, v);
-    case ParamType::Scalar: return number(o, v);
-    case ParamType::Float: return number(o, v) && assign(v, Value(v.number()));
+    case ParamType::Scalar: return number(o, v, op.accepts.has(DType::C128));
+    case ParamType::Float: return number(o, v, false) && assign(v, Value(v.number()));
     case ParamType::Int: {
       int64_t i;
       return !PyBool_Check(o) && integer(o, i) && assign(v, Value(i));

@@ -26,7 +26,7 @@ class Parser {
 
  private:
   bool integer(PyObject* o, int64_t& out);
-  bool number(PyObject* o, Value& v) { return !(strict && is_tensor(o)) && number_value(o, v); }
+  bool number(PyObject* o, Value& v, bool complex_too);
   bool int_list(PyObject* o, Value& v);
   bool int_or_none(PyObject* o, int64_t& out);
   bool float_list(PyObject* o, Value& v);
@@ -37,6 +37,7 @@ class Parser {
   struct Rare {  // deques: elements must not move
     std::deque<std::vector<int64_t>> ints;
     std::deque<std::vector<double>> floats;
+    std::deque<Complex<double>> complex;
     std::deque<std::vector<Tensor>> lists;
     std::deque<Tensor> made;
   };

@@ -20,11 +20,27 @@ PyObject* get_is_cuda(PyObject* self, void*) { return PyBool_FromLong(impl_of(se
 PyObject* get_is_meta(PyObject* self, void*) { return PyBool_FromLong(impl_of(self)->device.type == DeviceType::Meta); }
 PyObject* get_layout(PyObject*, void*) { return PyUnicode_FromString("strided"); }
 PyObject* get_version(PyObject* self, void*) { return PyLong_FromUnsignedLong(impl_of(self)->version()); }
-PyObject* get_self(PyObject* self, void*) { return Py_NewRef(self); }
 PyObject* get_attributes(PyObject* self, void* context) {
   track(self);
   return PyObject_GenericGetDict(self, context);
 }
+PyObject* get_real(PyObject* self, void*) {
+  if (!is_complex(impl_of(self)->dtype)) return Py_NewRef(self);
+  return call_op_by_name("real", &self, 1);
+}
+PyObject* get_imag(PyObject* self, void*) { return call_op_by_name("imag", &self, 1); }
+// x.real = y writes into the view.
+int write_part(PyObject* part, PyObject* value) {
+  if (!part) return -1;
+  const Object target(part);
+  if (!value) {
+    PyErr_SetString(PyExc_RuntimeError, "the parts of a tensor cannot be deleted");
+    return -1;
+  }
+  return set_item(target.get(), Py_Ellipsis, value);
+}
+int set_real(PyObject* self, PyObject* value, void*) { return write_part(get_real(self, nullptr), value); }
+int set_imag(PyObject* self, PyObject* value, void*) { return write_part(get_imag(self, nullptr), value); }
 
 PyObject* get_requires_grad(PyObject* self, void*) {
   const Tensor t = tensor_of(self);
@@ -102,6 +118,14 @@ PyObject* transpose_dims(PyObject* self, bool matrix_only) {
 }
 PyObject* get_T(PyObject* self, void*) { return transpose_dims(self, false); }
 PyObject* get_mT(PyObject* self, void*) { return transpose_dims(self, true); }
+// The conjugate transposes.
+PyObject* conjugate(PyObject* transposed) {
+  if (!transposed || !is_complex(impl_of(transposed)->dtype)) return transposed;
+  const Object held(transposed);
+  return call_op_by_name("conj", &transposed, 1);
+}
+PyObject* get_H(PyObject* self, void*) { return conjugate(get_T(self, nullptr)); }
+PyObject* get_mH(PyObject* self, void*) { return conjugate(get_mT(self, nullptr)); }
 
 // --- methods -----------------------------------------------------------------------------------------------------------
 
@@ -144,7 +168,14 @@ PyObject* method_storage_offset(PyObject* self, PyObject*) {
 }
 PyObject* method_is_floating(PyObject* self, PyObject*) { return PyBool_FromLong(is_floating(impl_of(self)->dtype)); }
 PyObject* method_is_signed(PyObject* self, PyObject*) { return PyBool_FromLong(is_signed(impl_of(self)->dtype)); }
-PyObject* method_is_complex(PyObject*, PyObject*) { Py_RETURN_FALSE; }
+PyObject* method_is_complex(PyObject* self, PyObject*) { return PyBool_FromLong(is_complex(impl_of(self)->dtype)); }
+PyObject* method_false(PyObject*, PyObject*) { Py_RETURN_FALSE; }
+PyObject* method_complex(PyObject* self, PyObject*) {
+  return guarded([&] {
+    const Complex<double> z = tensor_of(self).item().to_complex();
+    return PyComplex_FromDoubles(z.re, z.im);
+  });
+}
 PyObject* method_is_inference(PyObject* self, PyObject*) { return PyBool_FromLong(impl_of(self)->inference); }
 PyObject* method_get_device(PyObject* self, PyObject*) {
   return PyLong_FromLong(impl_of(self)->device.type == DeviceType::Cpu ? -1 : impl_of(self)->device.index);
@@ -177,6 +208,7 @@ PyObject* method_item(PyObject* self, PyObject*) {
     if (t.dtype() == DType::U64 && t.numel() == 1) return to_list(reshape(t, {}));  // a Scalar holds int64_t
     const Scalar s = t.item();
     if (s.kind == Scalar::Kind::Float) return PyFloat_FromDouble(s.f);
+    if (s.is_complex()) return PyComplex_FromDoubles(s.z.re, s.z.im);
     if (s.kind == Scalar::Kind::Bool) return PyBool_FromLong(s.i != 0);
     return PyLong_FromLongLong(s.i);
   });
@@ -254,14 +286,15 @@ PyGetSetDef tensor_properties[] = {STRATA_GET("shape", get_shape),
                                    STRATA_GET("is_meta", get_is_meta),
                                    STRATA_GET("layout", get_layout),
                                    STRATA_GET("_version", get_version),
-                                   STRATA_GET("real", get_self),
+                                   {"real", get_real, set_real, nullptr, nullptr},
+                                   {"imag", get_imag, set_imag, nullptr, nullptr},
                                    STRATA_GET("is_leaf", get_is_leaf),
                                    STRATA_GET("retains_grad", get_retains_grad),
                                    STRATA_GET("_base", get_base),
                                    STRATA_GET("T", get_T),
                                    STRATA_GET("mT", get_mT),
-                                   STRATA_GET("H", get_T),
-                                   STRATA_GET("mH", get_mT),
+                                   STRATA_GET("H", get_H),
+                                   STRATA_GET("mH", get_mH),
                                    {"__dict__", get_attributes, PyObject_GenericSetDict, nullptr, nullptr},
                                    {"requires_grad", get_requires_grad, set_requires_grad, nullptr, nullptr},
                                    {"grad", get_grad, set_grad, nullptr, nullptr},
@@ -281,7 +314,10 @@ PyMethodDef tensor_methods[] = {
    "Elements between the start of the memory and the first element."},
   {"is_floating_point", method_is_floating, METH_NOARGS, "Whether the dtype is a floating one."},
   {"is_signed", method_is_signed, METH_NOARGS, "Whether the dtype is signed."},
-  {"is_complex", method_is_complex, METH_NOARGS, "False: there are no complex dtypes."},
+  {"is_complex", method_is_complex, METH_NOARGS, "Whether the dtype is a complex one."},
+  {"is_conj", method_false, METH_NOARGS, "False: conj() computes its result at once."},
+  {"is_neg", method_false, METH_NOARGS, "False: there is no lazy negation."},
+  {"__complex__", method_complex, METH_NOARGS, "The only element as a complex number."},
   {"is_inference", method_is_inference, METH_NOARGS, "Whether it was made under inference_mode()."},
   {"get_device", method_get_device, METH_NOARGS, "The device number, -1 on the CPU."},
   {"is_contiguous", method(method_is_contiguous), METH_VARARGS | METH_KEYWORDS, "Whether the elements are contiguous."},

@@ -99,14 +99,15 @@ OperatorName operators[kOperators] = {{"add"},
                                       {"ge"}};
 
 bool is_operand(PyObject* o) {
-  return is_tensor(o) || PyFloat_Check(o) || PyLong_Check(o) ||
+  return is_tensor(o) || PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o) ||
          (PyObject_CheckBuffer(o) && !PyBytes_Check(o) && !PyByteArray_Check(o));
 }
 
 // A NumPy array combined with a tensor is converted to a tensor.
 Object as_operand(PyObject* o) {
   Value v;
-  if (is_tensor(o) || number_value(o, v)) return Object(Py_NewRef(o));
+  Complex<double> z;
+  if (is_tensor(o) || number_value(o, v) || complex_value(o, z)) return Object(Py_NewRef(o));
   return Object(need(wrap(tensor_from_data(o, std::nullopt))));
 }
 
@@ -193,6 +194,7 @@ int truth(PyObject* self) {
     STRATA_CHECK(t.numel() == 1, Runtime,
                  "Boolean value of Tensor with more than one value is ambiguous; use .any() or .all()");
     const Scalar s = within_scalar(t, DType::Bool).item();
+    if (s.is_complex()) return s.z.re != 0 || s.z.im != 0;
     return s.is_float() ? s.f != 0 : s.i != 0;
   });
 }
@@ -205,7 +207,8 @@ void need_one_element(PyObject* self) {
 PyObject* to_float(PyObject* self) {
   return guarded([&] {
     need_one_element(self);
-    return PyFloat_FromDouble(within_scalar(tensor_of(self), DType::F64).item<double>());
+    const Scalar s = within_scalar(tensor_of(self), DType::F64).item();
+    return PyFloat_FromDouble(s.is_complex() && s.z.im == 0 ? s.z.re : s.to_double());
   });
 }
 PyObject* to_int(PyObject* self) {
@@ -214,13 +217,17 @@ PyObject* to_int(PyObject* self) {
     const Tensor t = tensor_of(self);
     if (t.dtype() == DType::U64 && t.numel() == 1) return to_list(reshape(t, {}));  // a Scalar holds int64_t
     const Scalar s = t.item();
+    if (s.is_complex()) {
+      if (s.z.im != 0) refuse_complex_number();
+      return PyLong_FromDouble(s.z.re);
+    }
     return s.is_float() ? PyLong_FromDouble(s.f) : PyLong_FromLongLong(s.i);
   });
 }
 PyObject* to_index(PyObject* self) {
   return guarded([&] {
     const Tensor t = tensor_of(self);
-    STRATA_CHECK(t.numel() == 1 && !is_floating(t.dtype()), Type,
+    STRATA_CHECK(t.numel() == 1 && is_integral(t.dtype()), Type,
                  "only integer tensors of a single element can be converted to an index");
     return PyLong_FromLongLong(t.item<int64_t>());
   });

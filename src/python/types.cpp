@@ -20,7 +20,9 @@ DType dtype_at(PyObject* o) { return reinterpret_cast<PyDType*>(o)->value; }
 PyObject* dtype_repr(PyObject* o) { return PyUnicode_FromFormat("%s.%s", package_name.c_str(), name_of(dtype_at(o))); }
 PyObject* dtype_reduce(PyObject* o, PyObject*) { return PyUnicode_FromString(name_of(dtype_at(o))); }
 PyObject* dtype_floating(PyObject* o, void*) { return PyBool_FromLong(is_floating(dtype_at(o))); }
-PyObject* dtype_complex(PyObject*, void*) { Py_RETURN_FALSE; }
+PyObject* dtype_complex(PyObject* o, void*) { return PyBool_FromLong(is_complex(dtype_at(o))); }
+PyObject* dtype_to_real(PyObject* o, PyObject*) { return wrap(real_type(dtype_at(o))); }
+PyObject* dtype_to_complex(PyObject* o, PyObject*) { return wrap(complex_type(dtype_at(o))); }
 PyObject* dtype_signed(PyObject* o, void*) { return PyBool_FromLong(is_signed(dtype_at(o))); }
 PyObject* dtype_itemsize(PyObject* o, void*) { return PyLong_FromSize_t(size_of(dtype_at(o))); }
 PyObject* dtype_limits(PyObject* o, void*) {
@@ -33,7 +35,10 @@ PyGetSetDef dtype_properties[] = {{"is_floating_point", dtype_floating, nullptr,
                                   {"itemsize", dtype_itemsize, nullptr, nullptr, nullptr},
                                   {"_limits", dtype_limits, nullptr, "(digits, largest) of tensor/dtypes.inc", nullptr},
                                   {}};
-PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, nullptr}, {}};
+PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, nullptr},
+                               {"to_real", dtype_to_real, METH_NOARGS, "The dtype of the parts of a complex dtype."},
+                               {"to_complex", dtype_to_complex, METH_NOARGS, "The complex dtype with such parts."},
+                               {}};
 
 // --- device ----------------------------------------------------------------------------------------------------------
 

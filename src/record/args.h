@@ -9,7 +9,21 @@ namespace strata {
 
 class Generator;
 
-enum class Tag : uint8_t { None, Tensor, Float, Int, Bool, Ints, Floats, Str, Tensors, DType, Device, Generator };
+enum class Tag : uint8_t {
+  None,
+  Tensor,
+  Float,
+  Int,
+  Bool,
+  Complex,
+  Ints,
+  Floats,
+  Str,
+  Tensors,
+  DType,
+  Device,
+  Generator
+};
 
 // A view of tensors (a Tensor is one pointer, so an array of them is an array of TensorImpl*). Entries may be
 // undefined.
@@ -29,6 +43,7 @@ struct Value {
     const int64_t* ints;
     const double* floats;
     const char* str;
+    const strata::Complex<double>* complex;
     const Tensor* tensors;
     Generator* generator;
   };
@@ -40,11 +55,14 @@ struct Value {
   Value(int64_t v) : tag(Tag::Int), size(0), i(v) {}
   Value(int v) : Value(int64_t{v}) {}
   Value(bool v) : tag(Tag::Bool), size(0), i(v) {}
-  Value(Scalar s) : Value() {
+  // A complex number is referred to, not copied: it must outlive the value.
+  Value(const Scalar& s) : Value() {
     if (s.kind == Scalar::Kind::Float) *this = Value(s.f);
     else if (s.kind == Scalar::Kind::Int) *this = Value(s.i);
-    else *this = Value(s.i != 0);
+    else if (s.kind == Scalar::Kind::Bool) *this = Value(s.i != 0);
+    else *this = Value(&s.z);
   }
+  explicit Value(const strata::Complex<double>* z) : tag(Tag::Complex), size(0), complex(z) {}
   Value(IntList l) : tag(Tag::Ints), size(static_cast<uint32_t>(l.size)), ints(l.data) {}
   Value(const OptIntList& l) : Value() {
     if (l.given) *this = Value(static_cast<const IntList&>(l));
@@ -62,13 +80,22 @@ struct Value {
   }
 
   explicit operator bool() const { return tag != Tag::None; }
-  bool is_number() const { return tag == Tag::Float || tag == Tag::Int || tag == Tag::Bool; }
-  double number() const { return tag == Tag::Float ? f : static_cast<double>(i); }
-  int64_t integer() const { return tag == Tag::Float ? static_cast<int64_t>(f) : i; }
+  bool is_number() const { return tag == Tag::Float || tag == Tag::Int || tag == Tag::Bool; }  // a real one
+  double number() const {
+    if (tag == Tag::Complex) [[unlikely]]
+      refuse_complex_number();
+    return tag == Tag::Float ? f : static_cast<double>(i);
+  }
+  int64_t integer() const {
+    if (tag == Tag::Complex) [[unlikely]]
+      refuse_complex_number();
+    return tag == Tag::Float ? static_cast<int64_t>(f) : i;
+  }
   bool boolean() const { return tag == Tag::Float ? f != 0 : i != 0; }
   Scalar scalar() const {
     if (tag == Tag::Float) return f;
     if (tag == Tag::Bool) return i != 0;
+    if (tag == Tag::Complex) return *complex;
     return i;
   }
   IntList int_list() const { return Shape(ints, size); }
@@ -86,7 +113,10 @@ struct Operand {
   Operand(const Tensor& t) : value(t) {}
   template <class T>
   requires std::is_arithmetic_v<T> Operand(T v) : value(Scalar(v)) {}
-  Operand(Scalar s) : value(s) {}
+  Operand(Scalar s) : value() {  // complex operands are tensors
+    if (s.is_complex()) refuse_complex_number();
+    value = Value(s);
+  }
   explicit Operand(const Value& v) : value(v) {}
   operator Value() const { return value; }
 };

@@ -47,14 +47,20 @@ DType common_type(const Formula& f, const Args& args) {
   const DType type = result_type(args, f.inputs, f.skip);
   if (f.moves && type == DType::Bool)  // 0.5 as a bool is true: it must not become an integer first
     for (uint32_t k = 0; k < f.inputs; ++k)
-      if (args.is_tensor(k) && is_floating(args.tensor(k).dtype)) return args.tensor(k).dtype;
-  return !f.ints && !is_floating(type) ? default_dtype() : type;
+      if (args.is_tensor(k) && is_differentiable(args.tensor(k).dtype)) return args.tensor(k).dtype;
+  return !f.ints && is_integral(type) ? default_dtype() : type;
 }
 
 // A number that becomes an element unchanged must fit; a number in arithmetic need not.
 static void check_numbers(const Formula& f, const Call& c, DType type) {
   for (uint32_t k = 0; k < f.inputs; ++k)
     if (c.args[k].is_number()) check_in_range(c.args[k].scalar(), type, c.op.name.c_str());
+}
+// An operand that does not take part in promotion must not lose its imaginary part.
+static void check_skipped(const Formula& f, const Call& c, DType type) {
+  for (uint32_t k = 0; k < f.inputs; ++k)
+    STRATA_CHECK(is_complex(type) || !(f.skip >> k & 1) || !c.args.is_tensor(k) || !is_complex(c.args.tensor(k).dtype),
+                 Runtime, "{}: a complex {} cannot be converted to {}", c.op.name, c.op.params[k].name, name_of(type));
 }
 
 void infer_pointwise(const Call& c) {
@@ -69,10 +75,17 @@ void infer_pointwise(const Call& c) {
   const DType given = result_type(c.args, f.inputs, f.skip);
   if (!c.op.accepts.has(given)) [[unlikely]]
     refuse_dtype(c.op, given);
-  const DType common = !f.ints && !is_floating(given) ? default_dtype() : given;
-  out.dtype = f.predicate ? DType::Bool : common;
+  const DType common = !f.ints && is_integral(given) ? default_dtype() : given;
+  out.dtype = f.predicate                                               ? DType::Bool
+              : is_complex(common) && c.op.complex_formula->real_result ? real_type(common)
+                                                                        : common;
   if (f.moves) check_numbers(f, c, common);
-  if (f.exact_numbers && !is_floating(common))
+  if (f.skip) check_skipped(f, c, common);
+  for (int k = 0; k < f.members; ++k)
+    STRATA_CHECK(is_complex(common) || c.args[f.inputs + k].tag != Tag::Complex, Runtime,
+                 "{}: for real tensors the argument {} must not be a complex number", c.op.name,
+                 c.op.params[f.inputs + k].name);
+  if (f.exact_numbers && is_integral(common))
     for (int k = 0; k < f.members; ++k)
       STRATA_CHECK(c.args[f.inputs + k].tag != Tag::Float, Runtime,
                    "{}: for integer tensors the argument {} must not be a floating point number", c.op.name,

@@ -22,6 +22,19 @@ struct Loops {
   const char *header, *name;  // of the functor: "device/functors/unary_math.h", "Exp"
 };
 
+// The complex version of a formula: a functor of device/functors/complex.h with the same operands and members.
+struct ComplexLoops {
+  Loop<Complex<float>> c64;
+  Loop<Complex<double>> c128;
+  const char* name;  // of the functor
+};
+struct ComplexFormula {
+  ComplexLoops loops;  // of the best SIMD target of this machine
+  bool real_result;    // the result has the real dtype
+  Complex<double> (*element)(const Complex<double>* members, const Complex<double>* in);
+  mutable std::atomic<void*> device{nullptr};  // its kernels, cached here by the device back end
+};
+
 // A type-erased functor.
 struct Formula {
   uint8_t inputs, members;
@@ -44,18 +57,25 @@ inline const Formula& formula_of(const Call& c) { return *c.op.formulas[c.op.var
 [[noreturn, gnu::cold]] void refuse_dtype(const OpRecord& op, DType found);
 // The promoted dtype of the operands; the result has it too, unless the op is a predicate.
 STRATA_API DType common_type(const Formula& f, const Args& args);
+// The dtype that a call computes with: the same, or the complex one of a result that is made of real operands.
+inline DType computed_type(const Formula& f, const Call& c) {
+  return is_complex(c.out()->dtype) ? c.out()->dtype : common_type(f, c.args);
+}
 // A plain number (or None) as an operand of compute type T. Comparisons round it to the operands' dtype, as if it were
 // in a tensor.
 template <class T> T number_operand(const Formula& f, const Value& v, int k, DType common) {
   if (!v) {
-    if constexpr (std::is_same_v<T, int64_t>) return f.none[k] > 0 ? INT64_MAX : f.none[k] < 0 ? INT64_MIN : 0;
+    if constexpr (kIsComplex<T>) return {static_cast<decltype(T::re)>(f.none[k]), 0};
+    else if constexpr (std::is_same_v<T, int64_t>) return f.none[k] > 0 ? INT64_MAX : f.none[k] < 0 ? INT64_MIN : 0;
     else return static_cast<T>(f.none[k]);
   }
-  if constexpr (std::is_same_v<T, int64_t>) {
+  if constexpr (kIsComplex<T>) {
+    return {number_operand<decltype(T::re)>(f, v, k, real_type(common)), 0};
+  } else if constexpr (std::is_same_v<T, int64_t>) {
     return common == DType::Bool ? v.number() != 0 : v.integer();
   } else {
     if (f.predicate && is_floating(common))
-      return dispatch_dtype(common, [&]<class S>() { return convert<T>(convert<S>(v.number())); });
+      return dispatch_real(common, [&]<class S>() { return convert<T>(convert<S>(v.number())); });
     return static_cast<T>(v.number());
   }
 }
@@ -63,7 +83,8 @@ template <class T> T number_operand(const Formula& f, const Value& v, int k, DTy
 template <class T> void read_members(const Formula& f, const Args& args, T* members) {
   for (int k = 0; k < f.members; ++k) {
     const Value& v = args[f.inputs + k];
-    if constexpr (std::is_same_v<T, int64_t>) members[k] = v.integer();
+    if constexpr (kIsComplex<T>) members[k] = convert<T>(v ? v.scalar().to_complex() : Complex<double>{NAN, 0});
+    else if constexpr (std::is_same_v<T, int64_t>) members[k] = v.integer();
     else members[k] = v ? static_cast<T>(v.number()) : static_cast<T>(NAN);
   }
 }

@@ -106,6 +106,8 @@ void SavedArgs::save(const Args& args, uint32_t mask, bool keep_shapes) {
       v.ints = reinterpret_cast<const int64_t*>(copy_bytes(v.ints, v.size * sizeof(int64_t)));
     } else if (v.tag == Tag::Floats) {
       v.floats = reinterpret_cast<const double*>(copy_bytes(v.floats, v.size * sizeof(double)));
+    } else if (v.tag == Tag::Complex) {
+      v.complex = reinterpret_cast<const Complex<double>*>(copy_bytes(v.complex, sizeof *v.complex));
     } else if (v.tag == Tag::Str) {
       v.str = copy_bytes(v.str, v.size);
     } else if (v.tag == Tag::Generator) {
@@ -124,6 +126,7 @@ void SavedArgs::clear() {
       case Tag::Tensors: delete[] v.tensors; break;
       case Tag::Ints:
       case Tag::Floats:
+      case Tag::Complex:
       case Tag::Str: std::free(const_cast<char*>(v.str)); break;
       default: break;
     }

@@ -36,7 +36,8 @@ struct Param {
   char memory = 0;              // the letter of Tensor(a): a result with the same letter may share its memory
 };
 
-struct Formula;  // of a pointwise op: see record/formula.h
+struct Formula;         // of a pointwise op: see record/formula.h
+struct ComplexFormula;  // the same for complex numbers
 
 // The kernel behind OpRecord::cuda_on_host. Defined in dispatch/on_host.cpp.
 STRATA_API void run_on_host(const Call&);
@@ -144,6 +145,7 @@ struct STRATA_API OpRecord {
   Infer infer_fn = nullptr;
   Compose view_fn = nullptr;       // allocates nothing, shares the memory of input 0
   Compose composite_fn = nullptr;  // written with other ops, which the tape records
+  Compose complex_fn = nullptr;    // replaces the kernels and the gradient if an argument is complex; also a composite
   Grad grad_fn = nullptr;
   Grad graph_grad_fn = nullptr;  // a differentiable version; null: grad_fn consists of differentiable ops
   uint32_t saved_inputs = 0, saved_outputs = 0;  // masks
@@ -160,12 +162,15 @@ struct STRATA_API OpRecord {
   bool random = false;               // draws from a generator: tests compare statistics, not values
   bool internal = false;             // a gradient helper: not part of Python's public names
   bool crosses = false;              // its tensors may be on different devices: copies
+  bool by_parts = false;             // linear: kernels get the real and the imaginary parts of complex tensors, in turn
+  bool complex_kernels = false;      // its device kernels take complex tensors as they are
   DTypeSet accepts = kAllTypes;      // dtypes that the op supports, and the samples are run with
   const char* dtype_hint = nullptr;  // suggestion for other dtypes
-  const Formula* const* formulas = nullptr;  // of a pointwise op
-  int (*variant)(const Args&) = nullptr;     // chooses one of several formulas; null: there is only one
-  std::array<Kernels, kBackends> lists;      // the kernels of each back end; empty: not supported there
-  std::vector<const char*> aliases;          // further Python names, e.g. "nn.functional.relu"
+  const Formula* const* formulas = nullptr;         // of a pointwise op
+  const ComplexFormula* complex_formula = nullptr;  // of a pointwise op that accepts complex numbers
+  int (*variant)(const Args&) = nullptr;            // chooses one of several formulas; null: there is only one
+  std::array<Kernels, kBackends> lists;             // the kernels of each back end; empty: not supported there
+  std::vector<const char*> aliases;                 // further Python names, e.g. "nn.functional.relu"
   // What autocast does on each back end: PyTorch's lists for CPU and CUDA differ.
   std::array<Autocast, kBackends> autocast_policy = {};
   std::vector<const char*> sample_texts;
@@ -253,6 +258,7 @@ struct STRATA_API OpRecord {
   OpRecord& autocast_cpu(Autocast policy) { return set(autocast_policy[static_cast<size_t>(Backend::Cpu)], policy); }
   OpRecord& autocast_cuda(Autocast policy) { return set(autocast_policy[static_cast<size_t>(Backend::Cuda)], policy); }
   OpRecord& dtypes(DTypeSet types, const char* hint = nullptr) { return set(accepts, types).set(dtype_hint, hint); }
+  OpRecord& add_dtypes(DTypeSet types) { return set(accepts, accepts | types); }
   OpRecord& samples(std::initializer_list<const char*> texts) {
     sample_texts.insert(sample_texts.end(), texts);
     return *this;
@@ -264,6 +270,14 @@ struct STRATA_API OpRecord {
   // Shape by broadcasting, dtype by promotion, and the kernels, all from one functor; or from one of several, which the
   // arguments choose: .pointwise<fn::Gelu, fn::GeluTanh>(is_tanh). Defined in ops/pointwise/pointwise.h.
   template <template <class> class... F> OpRecord& pointwise(int (*choose)(const Args&) = nullptr);
+  // After pointwise() and dtypes(): the functor for complex numbers.
+  template <template <class> class F> OpRecord& complex();
+  template <template <class> class F>
+  OpRecord& complex_from_real();  // for an op that makes complex numbers of real ones
+  // The op for complex tensors: by other ops, as in composite(); or by its own kernels, for each part of the numbers.
+  template <class F> OpRecord& complex_composite(F);
+  OpRecord& handles_complex() { return set(complex_kernels, true); }
+  OpRecord& complex_by_parts() { return add_dtypes(kComplexTypes).set(by_parts, true); }
 
  private:
   template <class T> OpRecord& set(T& field, std::type_identity_t<T> value) {
@@ -448,6 +462,10 @@ template <class F> void compose(const Args& args, Results& results) {
 template <class F> OpRecord& OpRecord::composite(F) {
   STRATA_ASSERT(detail::Signature<decltype(&F::operator())>::kCount == params.size());
   return set(composite_fn, detail::compose<F>);
+}
+template <class F> OpRecord& OpRecord::complex_composite(F) {
+  STRATA_ASSERT(detail::Signature<decltype(&F::operator())>::kCount == params.size());
+  return add_dtypes(kComplexTypes).set(complex_fn, detail::compose<F>);
 }
 template <class F> OpRecord& OpRecord::view(F) {
   STRATA_ASSERT(detail::Signature<decltype(&F::operator())>::kCount == params.size());

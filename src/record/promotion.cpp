@@ -18,9 +18,14 @@ struct Rank {
 };
 
 Rank combine(Rank higher, Rank lower) {
-  if (!lower.seen || (higher.seen && is_floating(higher.type))) return higher;
+  // Categories: bool, integer, floating, complex.
+  const auto category = [](DType t) { return is_complex(t) ? 3 : is_floating(t) ? 2 : t != DType::Bool ? 1 : 0; };
+  if (!lower.seen) return higher;
   if (!higher.seen) return lower;
-  if (higher.type == DType::Bool || is_floating(lower.type)) higher.add(lower.type);
+  if (category(lower.type) <= category(higher.type)) return higher;
+  // A complex number makes complex64 of a narrow float, complex128 of float64: it does not widen the parts.
+  if (is_complex(lower.type) && is_floating(higher.type)) higher.type = complex_type(higher.type);
+  else higher.add(lower.type);
   return higher;
 }
 
@@ -37,7 +42,10 @@ DType type_of_number(const Value& v) {
       numbers.add(type_of_number(v));
     } else if (v.tag == Tag::Tensor) {
       const TensorImpl& t = *v.tensor;
-      if (t.wrapped_number) numbers.add(is_floating(t.dtype) ? default_dtype() : t.dtype);
+      if (t.wrapped_number)
+        numbers.add(is_complex(t.dtype)    ? complex_type(default_dtype())
+                    : is_floating(t.dtype) ? default_dtype()
+                                           : t.dtype);
       else (t.ndim ? with_dims : zero_dim).add(t.dtype);
     }
   }
@@ -72,7 +80,7 @@ DType result_type(const Args& args, uint32_t count, uint32_t skip) {
       seen = true;
     }
   }
-  if (seen && is_floating(type)) return type;
+  if (seen && is_differentiable(type)) return type;
   return mixed_type(args, count, skip);
 }
 
@@ -111,6 +119,11 @@ void broadcast_shape(const Args& args, uint32_t count, TensorImpl& out, const ch
 
 namespace {
 bool holds(DType t, Scalar s, bool fill) {
+  if (s.is_complex()) {
+    if (s.z.im != 0 && !is_complex(t)) return false;
+    return holds(real_type(t), s.z.re, fill) && (s.z.im == 0 || holds(real_type(t), s.z.im, fill));
+  }
+  if (is_complex(t)) return holds(real_type(t), s, fill);
   const double v = s.to_double(), most = info_of(t).largest;
   if (t == DType::Bool || (fill && (t == DType::F16 || t == DType::BF16))) return true;
   if (is_floating(t)) return std::isnan(v) || (std::isinf(v) && t != DType::F8E4M3) || std::abs(v) <= most;
@@ -125,7 +138,10 @@ void check_in_range(Scalar s, DType t, const char* op, bool fill) {
   if (holds(t, s, fill)) [[likely]]
     return;
   fail(ErrorKind::Runtime, fmt::format("{}: value {} cannot be converted to type {} without overflow", op,
-                                       s.is_float() ? fmt::format("{}", s.f) : fmt::format("{}", s.i), name_of(t)));
+                                       s.is_complex() ? fmt::format("({}{:+}j)", s.z.re, s.z.im)
+                                       : s.is_float() ? fmt::format("{}", s.f)
+                                                      : fmt::format("{}", s.i),
+                                       name_of(t)));
 }
 
 void check_in_range(int64_t low, int64_t high, DType t, const char* op) {

@@ -16,6 +16,7 @@ DLDataType code_of(DType t) {
   const auto bits = static_cast<uint8_t>(8 * size_of(t));
   const uint8_t code = t == DType::Bool   ? kBool
                        : t == DType::BF16 ? kBfloat
+                       : is_complex(t)    ? kComplex
                        : is_floating(t)   ? kFloat
                        : is_signed(t)     ? kInt
                                           : kUInt;
@@ -79,7 +80,7 @@ Tensor import_tensor(DLManagedTensor* managed) {
   }
   auto* data = static_cast<std::byte*>(from.data) + from.byte_offset;
   STRATA_CHECK(t->numel == 0 || from.data, Runtime, "from_dlpack: the array has {} elements and no memory", t->numel);
-  STRATA_CHECK(reinterpret_cast<uintptr_t>(data) % size_of(t->dtype) == 0, Runtime,
+  STRATA_CHECK(reinterpret_cast<uintptr_t>(data) % size_of(real_type(t->dtype)) == 0, Runtime,
                "from_dlpack: the array's elements are not aligned to their size; make a copy first");
   t->storage = adopt_memory(
     data, t->numel ? static_cast<size_t>(last + 1) * size_of(t->dtype) : 0,

@@ -7,7 +7,7 @@
 namespace strata::dlpack {
 
 enum DeviceCode : int32_t { kCpuDevice = 1, kCudaDevice = 2 };
-enum TypeCode : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
+enum TypeCode : uint8_t { kInt = 0, kUInt = 1, kFloat = 2, kBfloat = 4, kComplex = 5, kBool = 6 };
 
 struct DLDevice {
   int32_t device_type, device_id;

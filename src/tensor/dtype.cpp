@@ -10,8 +10,9 @@ std::atomic<DType> default_type{DType::F32};
 constexpr struct {
   std::string_view name;
   DType type;
-} kOtherNames[] = {{"float", DType::F32}, {"double", DType::F64}, {"half", DType::F16},          {"long", DType::I64},
-                   {"int", DType::I32},   {"short", DType::I16},  {"float8_e4m3", DType::F8E4M3}};
+} kOtherNames[] = {{"float", DType::F32},          {"double", DType::F64}, {"half", DType::F16},
+                   {"long", DType::I64},           {"int", DType::I32},    {"short", DType::I16},
+                   {"float8_e4m3", DType::F8E4M3}, {"cfloat", DType::C64}, {"cdouble", DType::C128}};
 }  // namespace
 
 const char* name_of(DType t) { return info_of(t).name; }
@@ -32,6 +33,10 @@ DType promote(DType a, DType b) {
   if (a == b) return a;
   if (a == DType::Bool) return b;
   if (b == DType::Bool) return a;
+  if (is_complex(a) || is_complex(b)) {  // the parts are promoted; integers count as the narrowest
+    const DType wide = std::max(a, b), other = std::min(a, b);
+    return wide == DType::C128 || other == DType::F64 ? DType::C128 : DType::C64;
+  }
   if (is_floating(a) || is_floating(b)) {
     if (!is_floating(a)) return b;
     if (!is_floating(b)) return a;

@@ -13,12 +13,9 @@ std::string (*describe_history)(const TensorImpl&) = nullptr;
 
 namespace {
 
-double value_at(const TensorImpl& t, const std::byte* p) {
-  return dispatch_dtype(t.dtype, [&]<class T> {
-    const T v = *reinterpret_cast<const T*>(p);
-    if constexpr (std::is_arithmetic_v<T>) return static_cast<double>(v);
-    else return static_cast<double>(static_cast<float>(v));
-  });
+// An element that is not an integer; the imaginary part of a real one is 0.
+Complex<double> value_at(const TensorImpl& t, const std::byte* p) {
+  return dispatch_dtype(t.dtype, [&]<class T> { return convert<Complex<double>>(*reinterpret_cast<const T*>(p)); });
 }
 std::string integer_text(const TensorImpl& t, const std::byte* p) {
   if (t.dtype == DType::Bool) return *reinterpret_cast<const BoolByte*>(p) ? "True" : "False";
@@ -26,6 +23,39 @@ std::string integer_text(const TensorImpl& t, const std::byte* p) {
     if constexpr (std::is_integral_v<T>) return fmt::format("{}", +*reinterpret_cast<const T*>(p));
     else return {};
   });
+}
+
+// How floats are written: with the same number of digits, in columns of the same width.
+struct FloatFormat {
+  bool whole = true, scientific = false;
+  size_t width = 1;
+  double smallest = HUGE_VAL, largest = 0;  // of the magnitudes that are finite and not 0
+
+  void see(double v) {
+    if (!std::isfinite(v) || v == 0) return;
+    smallest = std::min(smallest, std::abs(v));
+    largest = std::max(largest, std::abs(v));
+    if (v != std::ceil(v)) whole = false;
+  }
+  void choose(const PrintOptions& o) {
+    if (largest == 0) return;  // zeros, infinities and NaN are not aligned
+    scientific = largest / smallest > 1000 || largest > 1e8 || (!whole && smallest < 1e-4);
+    if (o.scientific) scientific = *o.scientific;
+  }
+  void widen(double v, const PrintOptions& o) {
+    if (std::isfinite(v) && v != 0) width = std::max(width, number(v, o).size());
+  }
+  std::string number(double v, const PrintOptions& o) const {
+    if (std::isnan(v)) return "nan";
+    if (std::isinf(v)) return v < 0 ? "-inf" : "inf";
+    if (scientific) return fmt::format("{:.{}e}", v, o.precision);
+    if (whole) return fmt::format("{:.0f}.", v);
+    return fmt::format("{:.{}f}", v, o.precision);
+  }
+};
+
+std::string right_aligned(const std::string& s, size_t width) {
+  return std::string(width > s.size() ? width - s.size() : 0, ' ') + s;
 }
 
 class Printer {
@@ -50,36 +80,32 @@ class Printer {
 
   void measure() {
     if (hides_all() && t_.ndim > 0) return;
-    if (!is_floating(t_.dtype)) {
+    if (is_integral(t_.dtype)) {
       each(0, t_.data, [&](const std::byte* p) { width_ = std::max<size_t>(width_, integer_text(t_, p).size()); });
       return;
     }
-    double smallest = HUGE_VAL, largest = 0;
     each(0, t_.data, [&](const std::byte* p) {
-      const double v = value_at(t_, p), a = std::abs(v);
-      if (!std::isfinite(v) || v == 0) return;
-      smallest = std::min(smallest, a);
-      largest = std::max(largest, a);
-      if (v != std::ceil(v)) whole_ = false;
+      const Complex<double> v = value_at(t_, p);
+      re_.see(v.re);
+      im_.see(v.im);
     });
-    if (largest == 0) return;  // zeros, infinities and NaN are not aligned
-    scientific_ = largest / smallest > 1000 || largest > 1e8 || (!whole_ && smallest < 1e-4);
-    if (o_.scientific) scientific_ = *o_.scientific;
+    re_.choose(o_);
+    im_.choose(o_);
     each(0, t_.data, [&](const std::byte* p) {
-      if (const double v = value_at(t_, p); std::isfinite(v) && v != 0) width_ = std::max(width_, number(v).size());
+      const Complex<double> v = value_at(t_, p);
+      re_.widen(v.re, o_);
+      im_.widen(v.im, o_);
     });
+    width_ = is_complex(t_.dtype) ? re_.width + im_.width + 1 : re_.width;
   }
 
-  std::string number(double v) const {
-    if (std::isnan(v)) return "nan";
-    if (std::isinf(v)) return v < 0 ? "-inf" : "inf";
-    if (scientific_) return fmt::format("{:.{}e}", v, o_.precision);
-    if (whole_) return fmt::format("{:.0f}.", v);
-    return fmt::format("{:.{}f}", v, o_.precision);
-  }
   std::string cell(const std::byte* p) const {
-    const std::string s = is_floating(t_.dtype) ? number(value_at(t_, p)) : integer_text(t_, p);
-    return std::string(width_ > s.size() ? width_ - s.size() : 0, ' ') + s;
+    if (is_integral(t_.dtype)) return right_aligned(integer_text(t_, p), width_);
+    const Complex<double> v = value_at(t_, p);
+    const std::string re = right_aligned(re_.number(v.re, o_), re_.width);
+    if (!is_complex(t_.dtype)) return re;
+    const std::string im = im_.number(v.im, o_);
+    return re + (im[0] == '-' ? "" : "+") + im + "j";
   }
 
   std::string level(int d, const std::byte* at, int64_t indent) const {
@@ -110,8 +136,9 @@ class Printer {
 
   const TensorImpl& t_;
   const PrintOptions& o_;
-  bool summarize_, whole_ = true, scientific_ = false;
-  size_t width_ = 1;
+  bool summarize_;
+  size_t width_ = 1;  // of an element
+  FloatFormat re_, im_;
 };
 }  // namespace
 
@@ -140,8 +167,9 @@ std::string Tensor::to_string() const {
     const std::string shape = strata::to_string(t.sizes());
     suffixes.push_back(fmt::format("size=({}{})", shape.substr(1, shape.size() - 2), t.ndim == 1 ? "," : ""));
   }
-  const bool usual =
-    t.dtype == default_dtype() || (t.numel != 0 && !meta && (t.dtype == DType::I64 || t.dtype == DType::Bool));
+  const bool usual = t.dtype == default_dtype() ||
+                     (is_complex(t.dtype) && t.numel != 0 && t.dtype == complex_type(default_dtype())) ||
+                     (t.numel != 0 && !meta && (t.dtype == DType::I64 || t.dtype == DType::Bool));
   if (!usual) suffixes.push_back(fmt::format("dtype={}.{}", package_name, name_of(t.dtype)));
   if (t.device.type != DeviceType::Cpu)
     suffixes.insert(suffixes.begin(), fmt::format("device='{}'", strata::to_string(t.device)));

@@ -26,7 +26,7 @@ int64_t checked_numel(Shape shape) {
     overflow |= __builtin_mul_overflow(n, std::max<int64_t>(s, 1), &n);
   }
   // Checked for empty tensors too: strides, and products of some of the sizes, must not overflow.
-  STRATA_CHECK(!overflow && n <= INT64_MAX / 8, Runtime, "shape {} has more elements than can be addressed",
+  STRATA_CHECK(!overflow && n <= INT64_MAX / 16, Runtime, "shape {} has more elements than can be addressed",
                to_string(shape));
   return empty ? 0 : n;
 }
@@ -36,7 +36,7 @@ void TensorImpl::set_contiguous_strides() {
   for (int d = ndim; d-- > 0;) {
     strides[d] = n;
     const int64_t size = std::max<int64_t>(shape[d], 1);
-    if (__builtin_mul_overflow(n, size, &n) || n > INT64_MAX / 8) [[unlikely]]
+    if (__builtin_mul_overflow(n, size, &n) || n > INT64_MAX / 16) [[unlikely]]
       checked_numel(sizes());  // throws
   }
   numel = n;
@@ -96,6 +96,11 @@ int normalize_dim(int64_t dim, int ndim, const char* op) {
   return static_cast<int>(dim < 0 ? dim + range : dim);
 }
 
+void refuse_complex_number() {
+  fail(ErrorKind::Runtime,
+       "value cannot be converted to a real type without overflow: it is complex, and would lose its imaginary part");
+}
+
 void refuse_undefined() {
   fail(ErrorKind::Type, "this tensor is undefined (a Tensor() that nothing was assigned to); `if (t)` tells");
 }
@@ -153,8 +158,9 @@ void TensorImpl::replace_storage(Ref<Storage> fresh) {
 Tensor& Tensor::set_requires_grad(bool on) {
   STRATA_CHECK(on || !checked().history, Runtime,
                "only a leaf tensor can stop requiring a gradient; use detach() for a tensor that was computed");
-  STRATA_CHECK(!on || is_floating(dtype()), Runtime,
-               "only tensors of floating-point dtype can require gradients, this one is {}", name_of(dtype()));
+  STRATA_CHECK(!on || is_differentiable(dtype()), Runtime,
+               "only tensors of floating-point and complex dtype can require gradients, this one is {}",
+               name_of(dtype()));
   STRATA_CHECK(!on || !get()->inference, Runtime,
                "an inference tensor cannot require a gradient; clone() it outside inference_mode() first");
   get()->requires_grad = on;
@@ -172,7 +178,8 @@ Scalar Tensor::item() const {
     const T v = *reinterpret_cast<const T*>(at);
     if constexpr (std::is_same_v<T, uint64_t>)
       STRATA_CHECK(v <= INT64_MAX, Runtime, "item: {} does not fit int64; read it with data<uint64_t>()", v);
-    if constexpr (std::is_same_v<T, BoolByte>) return static_cast<bool>(v);
+    if constexpr (kIsComplex<T>) return convert<Complex<double>>(v);
+    else if constexpr (std::is_same_v<T, BoolByte>) return static_cast<bool>(v);
     else if constexpr (std::is_arithmetic_v<T>) return v;
     else return static_cast<float>(v);
   });
@@ -208,6 +215,15 @@ Tensor alias(const TensorImpl& from) {
   t->data = from.data;
   t->write_counter = from.write_counter;
   return t;
+}
+
+Tensor part_of(const TensorImpl& from, int part) {
+  Tensor view = alias(from);
+  view->dtype = real_type(from.dtype);
+  view->data += static_cast<size_t>(part) * size_of(view->dtype);
+  for (int d = 0; d < from.ndim; ++d) view->strides[d] *= 2;
+  view->update_contiguous();
+  return view;
 }
 
 Tensor data_of(const TensorImpl& from) {

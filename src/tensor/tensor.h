@@ -229,6 +229,8 @@ STRATA_API extern std::string (*describe_history)(const TensorImpl&);
 STRATA_API Tensor make_tensor(Shape shape, DType dtype, Device device = {});  // uninitialized memory
 STRATA_API Tensor alias(const TensorImpl& t);    // same memory and version, no history, no base
 STRATA_API Tensor data_of(const TensorImpl& t);  // like alias, with its own version: saved tensors do not detect writes
+STRATA_API Tensor part_of(const TensorImpl& t,
+                          int part);                // alias of the real (0) or imaginary (1) parts of a complex t
 STRATA_API Tensor shape_only(const TensorImpl& t);  // same shape, no memory: kept by the tape if values are not needed
 // Gives `t` the memory, dtype and shape of `other`. The object stays the same, with its history and hooks. Counts as a
 // write: a backward pass that saved the old values raises.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/api.h"
+#include "device/complex.h"
 
 namespace strata {
 
@@ -42,13 +43,18 @@ struct OptIntList : IntList {
   OptIntList(const int64_t& one) : IntList(one), given(true) {}
 };
 
-// A number that keeps its kind: bool, integer or float.
+// Throws: a complex number was given where a real one is needed.
+[[noreturn, gnu::cold]] STRATA_API void refuse_complex_number();
+
+// A number that keeps its kind: bool, integer, float or complex.
 struct Scalar {
-  enum class Kind : uint8_t { Bool, Int, Float } kind;
+  enum class Kind : uint8_t { Bool, Int, Float, Complex } kind;
   union {
     int64_t i;
     double f;
+    Complex<double> z;
   };
+  Scalar(Complex<double> v) : kind(Kind::Complex), z(v) {}
   template <class T>
   requires std::is_arithmetic_v<T> Scalar(T v) {
     if constexpr (std::is_same_v<T, bool>) {
@@ -63,8 +69,18 @@ struct Scalar {
     }
   }
   bool is_float() const { return kind == Kind::Float; }
-  double to_double() const { return is_float() ? f : static_cast<double>(i); }
-  int64_t to_int() const { return is_float() ? static_cast<int64_t>(f) : i; }
+  bool is_complex() const { return kind == Kind::Complex; }
+  double to_double() const {
+    if (is_complex()) [[unlikely]]
+      refuse_complex_number();
+    return is_float() ? f : static_cast<double>(i);
+  }
+  int64_t to_int() const {
+    if (is_complex()) [[unlikely]]
+      refuse_complex_number();
+    return is_float() ? static_cast<int64_t>(f) : i;
+  }
+  Complex<double> to_complex() const { return is_complex() ? z : Complex<double>{to_double(), 0}; }
   template <class T> T to() const {
     if constexpr (std::is_floating_point_v<T>) return static_cast<T>(to_double());
     else return static_cast<T>(to_int());

@@ -7,7 +7,10 @@ from strata import _C
 RECORDS = _C._records()
 PUBLIC = [r for r in RECORDS if not r["internal"]]
 FLOATS = (strata.float64, strata.float32, strata.float16, strata.bfloat16)
+COMPLEX = (strata.complex128, strata.complex64)
 TOLERANCE = {
+    strata.complex128: (1e-7, 1e-7),
+    strata.complex64: (2e-5, 2e-5),
     strata.float64: (1e-7, 1e-7),
     strata.float32: (2e-5, 2e-5),
     strata.float16: (2e-2, 5e-3),
@@ -24,8 +27,10 @@ def callable_of(record):
 
 
 def samples(record, dtype, seed=0):
-    """The record's sample calls for a dtype: pairs of the text and the arguments by name."""
-    texts = [t for t in record["samples"] if dtype.is_floating_point or "~" not in t[:2]]
+    """The record's sample calls for a dtype: pairs of the text and the arguments by name. Complex numbers are not rounded."""
+    texts = [t for t in record["samples"] if dtype.is_floating_point or dtype.is_complex or "~" not in t[:2]]
+    if dtype.is_complex:
+        texts = [t for t in texts if "rounding_mode" not in t]
     return [(text, _C._sample(record["index"], text, dtype, seed)) for text in texts]
 
 
@@ -72,9 +77,10 @@ def to_numpy(t):
 def assert_same(got, want, dtype, what):
     """Shapes and dtypes equal, values within the dtype's tolerance (exactly for the rest)."""
     assert tuple(got.shape) == tuple(want.shape), f"{what}: shape {tuple(got.shape)}, expected {tuple(want.shape)}"
-    a, b = to_numpy(got).astype(np.float64), to_numpy(want).astype(np.float64)
+    wide = np.complex128 if got.is_complex() else np.float64
+    a, b = to_numpy(got).astype(wide), to_numpy(want).astype(wide)
     tight = [TOLERANCE[d] for d in (dtype, got.dtype) if d in TOLERANCE]
-    rtol, atol = max(tight) if tight and (got.dtype.is_floating_point) else (0, 0)
+    rtol, atol = max(tight) if tight and (got.is_floating_point() or got.is_complex()) else (0, 0)
     np.testing.assert_allclose(
         a, b, rtol=rtol, atol=atol * max(1.0, np.abs(b[np.isfinite(b)]).max(initial=0)), equal_nan=True, err_msg=what
     )

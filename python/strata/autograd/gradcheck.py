@@ -14,14 +14,19 @@ def _tensors(x):
 
 
 def _differentiable(out):
-    return [t for t in _tensors(out) if t.dtype is _C.float64 and t.requires_grad]
+    return [t for t in _tensors(out) if t.dtype in (_C.float64, _C.complex128) and t.requires_grad]
+
+
+def _numbers(t):
+    """The elements as real numbers: a complex one counts as two."""
+    return _C.ops["view_as_real"](t) if t.is_complex() else t
 
 
 def _numerical(fn, inputs, target, outputs, eps):
     """The Jacobian of every output with respect to one input, as lists of columns."""
-    flat = target.detach().view(-1) if target.is_contiguous() else None
-    if flat is None:
+    if not target.is_contiguous():
         raise ValueError("gradcheck: inputs must be contiguous")
+    flat = _numbers(target.detach()).view(-1)
     columns = [[] for _ in outputs]
     for i in range(flat.numel()):
         keep = flat[i].item()
@@ -31,24 +36,25 @@ def _numerical(fn, inputs, target, outputs, eps):
             sides.append([t.detach().clone() for t in _differentiable(fn(*inputs))])
         flat[i] = keep
         for column, up, down in zip(columns, *sides, strict=False):
-            column.append(((up - down) / (2 * eps)).reshape(-1).tolist() if up.numel() else [])
+            column.append(_numbers((up - down) / (2 * eps)).reshape(-1).tolist() if up.numel() else [])
     return columns
 
 
 def _analytical(fn, inputs, target, index):
+    # For a complex output, the seeds 1 and i give the derivatives of its real and of its imaginary part.
     out = _differentiable(fn(*inputs))[index]
     rows = []
-    for i in range(out.numel()):
-        seed = out.detach().new_zeros(out.numel())
-        seed[i] = 1
-        seed = seed.view(out.shape)
+    for i in range(_numbers(out).numel()):
+        seed = out.detach().new_zeros(out.shape)
+        _numbers(seed).view(-1)[i] = 1
         grad = _C._grad((out,), (target,), (seed,), True, False, True)[0]
-        rows.append([0.0] * target.numel() if grad is None else grad.reshape(-1).tolist())
+        rows.append([0.0] * _numbers(target).numel() if grad is None else _numbers(grad).reshape(-1).tolist())
     return rows
 
 
 def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, **_):
-    """Whether the gradients of func match finite differences for every float64 input that requires a gradient."""
+    """Whether the gradients of func match finite differences for every float64 and complex128 input that requires a
+    gradient."""
     inputs = (inputs,) if isinstance(inputs, _C.Tensor) else tuple(inputs)
     targets = [t for t in _tensors(inputs) if t.requires_grad]
     if not targets:
@@ -77,7 +83,9 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
     inputs = (inputs,) if isinstance(inputs, _C.Tensor) else tuple(inputs)
     outputs = _differentiable(func(*inputs))
     if grad_outputs is None:
-        grad_outputs = [(o.detach() * 0.5 + 0.25 + o.detach().cos()).contiguous().requires_grad_() for o in outputs]
+        grad_outputs = [
+            (o.detach() * 0.5 + 0.25 + o.detach().abs().cos()).contiguous().requires_grad_() for o in outputs
+        ]
 
     def first(*args):
         values, seeds = args[: len(inputs)], args[len(inputs) :]

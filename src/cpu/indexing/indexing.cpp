@@ -197,7 +197,8 @@ void put_rows(const TensorImpl& out, const TensorImpl& values, const IndexedDims
     return dispatch_size(out.dtype, [&]<class T> { put<T>(out, values, at, parts, [](T& d, T v) { d = v; }); });
   dispatch_dtype(out.dtype, [&]<class T> {
     put<T>(out, values, at, parts, [](T& d, T v) {
-      if constexpr (std::is_same_v<T, BoolByte>) d = d || v;
+      if constexpr (kIsComplex<T>) d = {d.re + v.re, d.im + v.im};
+      else if constexpr (std::is_same_v<T, BoolByte>) d = d || v;
       else if constexpr (std::is_arithmetic_v<T>) d = static_cast<T>(d + v);
       else d = T(static_cast<float>(d) + static_cast<float>(v));
     });

@@ -121,7 +121,7 @@ void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const Tens
   };
   if (how == Scatter::Assign)
     return dispatch_size(out.dtype, [&]<class T> { run.template operator()<T>([](T& d, T v) { d = v; }); });
-  dispatch_dtype(out.dtype, [&]<class T> {
+  dispatch_real(out.dtype, [&]<class T> {
     if (how == Scatter::Add) run.template operator()<T>([](T& d, T v) { d = plus(d, v); });
     else if (how == Scatter::Multiply) run.template operator()<T>([](T& d, T v) { d = multiply(d, v); });
     else run.template operator()<T>([larger = how == Scatter::Max](T& d, T v) { d = extreme(d, v, larger); });

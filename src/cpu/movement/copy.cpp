@@ -74,8 +74,10 @@ template <class Body> void each_row(const PairWalk& w, int64_t element, const Bo
   });
 }
 
-// The dimension in which the source is contiguous, if that is not the innermost one; otherwise -1.
-int transposed_dim(const PairWalk& w) {
+// The dimension in which the source is contiguous, if that is not the innermost one; otherwise -1. Elements of 16 bytes
+// are not transposed in registers: a vector holds one.
+template <class T> int transposed_dim(const PairWalk& w) {
+  if constexpr (sizeof(T) == 16) return -1;
   if (w.n < 2 || w.a[w.n - 1] != 1 || w.size[w.n - 1] < 4) return -1;
   for (int d = 0; d < w.n - 1; ++d)
     if (w.b[d] == 1 && w.size[d] >= 4) return d;
@@ -125,7 +127,7 @@ template <class T> void copy_short_rows(const PairWalk& w, T* dst, const T* src)
 template <class T> void copy_same_type(const PairWalk& w, T* dst, const T* src) {
   const int k = w.n - 1;
   const int64_t da = w.n ? w.a[k] : 1, sb = w.n ? w.b[k] : 1;
-  if (w.n >= 2 && w.size[k] < kShortRow && transposed_dim(w) < 0) return copy_short_rows(w, dst, src);
+  if (w.n >= 2 && w.size[k] < kShortRow && transposed_dim<T>(w) < 0) return copy_short_rows(w, dst, src);
   if (da == 1 && sb == 1)
     return each_row(w, sizeof(T), [&](int64_t d, int64_t s, int64_t n) {
       copy_run(dst + d, src + s, static_cast<size_t>(n) * sizeof(T));
@@ -138,17 +140,20 @@ template <class T> void copy_same_type(const PairWalk& w, T* dst, const T* src) 
       const T* __restrict from = src + s;
       for (int64_t i = 0; i < n; ++i) to[i] = from[-i];
     });
-  const int j = transposed_dim(w);
+  const int j = transposed_dim<T>(w);
   if (j < 0)
     return each_row(w, 4 * sizeof(T), [&](int64_t d, int64_t s, int64_t n) {
       for (int64_t i = 0; i < n; ++i) dst[d + i * da] = src[s + i * sb];
     });
-  bool stream = w.count * static_cast<int64_t>(sizeof(T)) >= kStreamBytes && reinterpret_cast<uintptr_t>(dst) % 16 == 0;
-  for (int d = 0; d < k; ++d) stream &= w.a[d] * static_cast<int64_t>(sizeof(T)) % 16 == 0;
-  each_tile(w, j, sizeof(T), [&](int64_t d, int64_t s, int64_t rows, int64_t cols) {
-    if (stream) transpose_tile<T, true>(dst + d, w.a[j], src + s, sb, rows, cols);
-    else transpose_tile<T, false>(dst + d, w.a[j], src + s, sb, rows, cols);
-  });
+  if constexpr (sizeof(T) < 16) {
+    bool stream =
+      w.count * static_cast<int64_t>(sizeof(T)) >= kStreamBytes && reinterpret_cast<uintptr_t>(dst) % 16 == 0;
+    for (int d = 0; d < k; ++d) stream &= w.a[d] * static_cast<int64_t>(sizeof(T)) % 16 == 0;
+    each_tile(w, j, sizeof(T), [&](int64_t d, int64_t s, int64_t rows, int64_t cols) {
+      if (stream) transpose_tile<T, true>(dst + d, w.a[j], src + s, sb, rows, cols);
+      else transpose_tile<T, false>(dst + d, w.a[j], src + s, sb, rows, cols);
+    });
+  }
 }
 
 void copy_converting(const PairWalk& w, const TensorImpl& dst, const TensorImpl& src) {
@@ -156,22 +161,23 @@ void copy_converting(const PairWalk& w, const TensorImpl& dst, const TensorImpl&
   const auto to = static_cast<int64_t>(size_of(dst.dtype)), from = static_cast<int64_t>(size_of(src.dtype));
   const int k = w.n - 1;
   const int64_t da = w.n ? w.a[k] : 1, sb = w.n ? w.b[k] : 1;
-  const int j = transposed_dim(w);
+  const int j = from == 16 ? -1 : transposed_dim<uint8_t>(w);
   if (j < 0)
     return each_row(w, to + from, [&](int64_t d, int64_t s, int64_t n) {
       convert(dst.data + d * to, da, src.data + s * from, sb, n);
     });
   dispatch_size(src.dtype, [&]<class T> {
-    each_tile(w, j, to + from, [&](int64_t d, int64_t s, int64_t rows, int64_t cols) {
-      alignas(64) T buffer[kWide * kWide];
-      for (int64_t top = 0; top < rows; top += kWide) {
-        const int64_t height = std::min(kWide, rows - top);
-        transpose_tile<T, false>(buffer, kWide, reinterpret_cast<const T*>(src.data) + s + top, sb, height, cols);
-        for (int64_t r = 0; r < height; ++r)
-          convert(dst.data + (d + (top + r) * w.a[j]) * to, 1, reinterpret_cast<const std::byte*>(buffer + r * kWide),
-                  1, cols);
-      }
-    });
+    if constexpr (sizeof(T) < 16)
+      each_tile(w, j, to + from, [&](int64_t d, int64_t s, int64_t rows, int64_t cols) {
+        alignas(64) T buffer[kWide * kWide];
+        for (int64_t top = 0; top < rows; top += kWide) {
+          const int64_t height = std::min(kWide, rows - top);
+          transpose_tile<T, false>(buffer, kWide, reinterpret_cast<const T*>(src.data) + s + top, sb, height, cols);
+          for (int64_t r = 0; r < height; ++r)
+            convert(dst.data + (d + (top + r) * w.a[j]) * to, 1, reinterpret_cast<const std::byte*>(buffer + r * kWide),
+                    1, cols);
+        }
+      });
   });
 }
 
@@ -213,7 +219,7 @@ void fill(const TensorImpl& dst, Scalar value) {
   const PairWalk w(dst.sizes(), dst.strides, dst.strides);
   if (w.count == 0) return;
   dispatch_dtype(dst.dtype, [&]<class T> {
-    const T v = value.is_float() ? convert<T>(value.f) : convert<T>(value.i);
+    const T v = value.is_complex() ? convert<T>(value.z) : value.is_float() ? convert<T>(value.f) : convert<T>(value.i);
     T* data = reinterpret_cast<T*>(dst.data);
     const int64_t stride = w.n ? w.a[w.n - 1] : 1;
     each_row(w, sizeof(T), [&](int64_t d, int64_t, int64_t n) {

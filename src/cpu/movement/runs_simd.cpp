@@ -79,7 +79,7 @@ template <class T> void load(T* dst, const std::byte* src, DType type, int64_t s
     if (type == DType::BF16)
       return BfloatToFloat(reinterpret_cast<const BFloat16*>(src), reinterpret_cast<float*>(dst), n);
   }
-  dispatch_dtype(type, [&]<class S>() {
+  dispatch_real(type, [&]<class S>() {
     const S* p = reinterpret_cast<const S*>(src);
     if (stride == 1)
       for (int64_t i = 0; i < n; ++i) dst[i] = convert_element<T>(p[i]);
@@ -94,7 +94,7 @@ template <class T> void store(const T* src, std::byte* dst, DType type, int64_t 
     if (type == DType::BF16)
       return FloatToBfloat(reinterpret_cast<const float*>(src), reinterpret_cast<BFloat16*>(dst), n);
   }
-  dispatch_dtype(type, [&]<class S>() {
+  dispatch_real(type, [&]<class S>() {
     S* p = reinterpret_cast<S*>(dst);
     if (stride == 1)
       for (int64_t i = 0; i < n; ++i) p[i] = convert<S>(src[i]);

@@ -51,7 +51,7 @@ void make_entries(DType type, const std::byte* x, int64_t stride, int64_t n, int
                   E* out) {
   using Key = typename E::Key;
   const Key flip = descending ? ~Key(0) : 0;
-  dispatch_dtype(type, [&]<class T>() {
+  dispatch_real(type, [&]<class T>() {
     const T* p = reinterpret_cast<const T*>(x);
     if constexpr (sizeof(T) <= sizeof(Key))
       for (int64_t i = 0; i < n; ++i) out[i] = E::make(key_of<Key>(p[i * stride]) ^ flip, first_place + i);

@@ -14,7 +14,7 @@ void sort_reference(const TensorImpl& x, int dim, bool descending, const TensorI
                     const TensorImpl* indices) {
   if (x.numel == 0) return;
   const Lines from(x, dim);
-  dispatch_dtype(x.dtype, [&]<class T>() {
+  dispatch_real(x.dtype, [&]<class T>() {
     std::vector<int64_t> order(static_cast<size_t>(from.length()));
     for (int64_t r = 0; r < from.count(); ++r) {
       const T* row = from.data<T>(r);

@@ -16,8 +16,10 @@ namespace {
 constexpr int64_t kGrain = 32768;  // minimum elements per thread
 constexpr int64_t kLongRow = 128;  // longer rows are computed in place, shorter ones are gathered into blocks
 
-template <class T> Loop<T> loop_of(const Formula& f) {
-  if constexpr (std::is_same_v<T, float>) return f.loops.f32;
+template <class T> Loop<T> loop_of(const Call& c, const Formula& f) {
+  if constexpr (std::is_same_v<T, Complex<float>>) return c.op.complex_formula->loops.c64;
+  else if constexpr (std::is_same_v<T, Complex<double>>) return c.op.complex_formula->loops.c128;
+  else if constexpr (std::is_same_v<T, float>) return f.loops.f32;
   else if constexpr (std::is_same_v<T, double>) return f.loops.f64;
   else if constexpr (std::is_same_v<T, uint8_t>) return f.loops.bools;
   else return f.loops.i64;
@@ -38,7 +40,7 @@ void check_divisor(const int64_t* p, size_t mask, int64_t n, const char* op) {
 // --- dense ----------------------------------------------------------------------------------------------------------
 
 template <class T> void flat(const Call& c, const Formula& f) {
-  const Loop<T> loop = loop_of<T>(f);
+  const Loop<T> loop = loop_of<T>(c, f);
   const TensorImpl& out = *c.out();
   T members[kMaxMembers];
   Fill<T> fill[kMaxOperands];
@@ -108,7 +110,7 @@ template <class T> void scatter(const Walk& w, const int64_t* start, int64_t n, 
 template <class T> struct Blocks {
   static constexpr bool kBools = std::is_same_v<T, uint8_t>;  // all tensors are bool
   // Elements converted at a time: a few blocks stay in the L1 cache.
-  static constexpr int64_t kBlock = 4096 / static_cast<int64_t>(kBools ? 1 : 8);
+  static constexpr int64_t kBlock = 4096 / static_cast<int64_t>(kBools ? 1 : std::max<size_t>(8, sizeof(T)));
   const Call& c;
   const Formula& f;
   Walk w;
@@ -145,7 +147,7 @@ template <class T> struct Blocks {
   void compute(const T* const* in, const size_t* mask, T* out, int64_t n) const {
     if constexpr (std::is_same_v<T, int64_t>)
       if (f.nonzero >= 0) check_divisor(in[f.nonzero], mask[f.nonzero], n, c.op.name.c_str());
-    loop_of<T>(f)(members, in, mask, out, n);
+    loop_of<T>(c, f)(members, in, mask, out, n);
   }
 
   // Long rows: operands that are contiguous within a row are used in place.
@@ -248,8 +250,9 @@ template <class T> struct Blocks {
 
 // --- reference ------------------------------------------------------------------------------------------------------
 
-template <class T> T one_element(const Formula& f, const T* members, const T* in) {
-  if constexpr (std::is_same_v<T, float>) return f.f32(members, in);
+template <class T> T one_element(const Call& c, const Formula& f, const T* members, const T* in) {
+  if constexpr (kIsComplex<T>) return c.op.complex_formula->element(members, in);
+  else if constexpr (std::is_same_v<T, float>) return f.f32(members, in);
   else if constexpr (std::is_same_v<T, double>) return f.f64(members, in);
   else return f.i64(members, in);
 }
@@ -272,7 +275,7 @@ template <class T> void reference(const Call& c, const Formula& f, DType common)
     }
     if constexpr (std::is_same_v<T, int64_t>)
       if (f.nonzero >= 0) check_divisor(&in[f.nonzero], 0, 1, c.op.name.c_str());
-    const T result = one_element(f, members, in);
+    const T result = one_element(c, f, members, in);
     store_run(&result, element(out), out.dtype, 1, 1);
     for (int d = out.ndim; d-- > 0 && ++index[d] == out.shape[d];) index[d] = 0;
   }
@@ -311,15 +314,18 @@ void run_flat(const Call& c) {
 
 void run_blocked(const Call& c) {
   const Formula& f = formula_of(c);
-  const DType common = common_type(f, c.args);
+  const DType common = computed_type(f, c);
   if (common == DType::Bool && f.loops.bools && c.out()->dtype == DType::Bool)
     return Blocks<uint8_t>(c, f, common).run();
+  if (common == DType::C64) return Blocks<Complex<float>>(c, f, common).run();
+  if (common == DType::C128) return Blocks<Complex<double>>(c, f, common).run();
   dispatch_compute(common, [&]<class T>() { Blocks<T>(c, f, common).run(); });
 }
 
 void run_reference(const Call& c) {
   const Formula& f = formula_of(c);
-  const DType common = common_type(f, c.args);
+  const DType common = computed_type(f, c);
+  if (is_complex(common)) return reference<Complex<double>>(c, f, common);
   if (!is_floating(common)) return reference<int64_t>(c, f, common);
   if (f.own_precision && common != DType::F64) return reference<float>(c, f, common);
   reference<double>(c, f, common);

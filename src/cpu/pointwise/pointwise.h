@@ -5,6 +5,7 @@
 #pragma once
 #include <cstring>
 
+#include "device/complex.h"
 #include "device/functors/traits.h"
 #include "record/formula.h"
 
@@ -17,6 +18,7 @@ void run_blocked(const Call&);               // any operands
 STRATA_API void run_reference(const Call&);  // any operands, one element at a time, floats in double
 
 template <template <class> class F> Loops simd_loops();  // specialised for each functor in cpu/pointwise/*_simd.cpp
+template <template <class> class F> ComplexLoops complex_loops();  // the same, in cpu/pointwise/complex_simd.cpp
 
 template <class F, class T> T element(const T* members, const T* in) {
   F f;
@@ -51,6 +53,18 @@ template <template <class> class F> const Formula* formula() {
       f.own_precision = true;
       f.f32 = element<F<float>, float>;
     }
+    return made;
+  }();
+  return &formula;
+}
+
+template <template <class> class F> const ComplexFormula* complex_formula() {
+  using A = F<Complex<double>>;
+  static const ComplexFormula& formula = *[] {
+    auto* made = new ComplexFormula{};  // lives as long as the records
+    made->loops = complex_loops<F>();
+    made->real_result = requires { A::kRealResult; };
+    made->element = element<A, Complex<double>>;
     return made;
   }();
   return &formula;

@@ -48,8 +48,8 @@ template <class T> Best<T> best_of(bool largest, const Lines& rows, int64_t row,
 template <class T> void put(const TensorImpl* values, const TensorImpl& indices, int64_t at, const Best<T>& best) {
   reinterpret_cast<int64_t*>(indices.data)[at] = best.place;
   if (values)
-    dispatch_dtype(values->dtype,
-                   [&]<class To>() { reinterpret_cast<To*>(values->data)[at] = convert<To>(best.value); });
+    dispatch_real(values->dtype,
+                  [&]<class To>() { reinterpret_cast<To*>(values->data)[at] = convert<To>(best.value); });
 }
 
 template <class T>

@@ -61,7 +61,7 @@ struct Target {
   bool root;
   void put(int64_t at, const Moments& m) const {
     const auto set = [&](const TensorImpl* t, double v) {
-      if (t) dispatch_dtype(t->dtype, [&]<class To>() { reinterpret_cast<To*>(t->data)[at] = convert<To>(v); });
+      if (t) dispatch_real(t->dtype, [&]<class To>() { reinterpret_cast<To*>(t->data)[at] = convert<To>(v); });
     };
     const double by = std::max(0.0, m.count - correction), v = m.squares / by;
     set(variance, root ? std::sqrt(v) : v);

@@ -22,7 +22,7 @@ int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 template <class W>
 void store(const TensorImpl& out, int64_t at, int64_t stride, const W* values, int64_t n, const Finish& finish) {
-  dispatch_dtype(out.dtype, [&]<class To>() {
+  dispatch_real(out.dtype, [&]<class To>() {
     To* p = reinterpret_cast<To*>(out.data) + at;
     for (int64_t i = 0; i < n; ++i) {
       W v = values[i];

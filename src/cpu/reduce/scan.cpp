@@ -175,7 +175,7 @@ template <Scan kind, class T> void across(const TensorImpl& x, int dim, const Te
                      for (int64_t k = 0; k < w; ++k)
                        y[k] = static_cast<T>(total[k] = next<kind, Wide<T>>(total[k], v[k]));
                      if (!direct)
-                       dispatch_dtype(out.dtype, [&]<class To>() {
+                       dispatch_real(out.dtype, [&]<class To>() {
                          for (int64_t k = 0; k < w; ++k) reinterpret_cast<To*>(q)[k] = convert<To>(y[k]);
                        });
                    }

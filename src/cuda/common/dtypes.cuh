@@ -8,13 +8,15 @@
 #include <cuda_fp16.h>
 #include <stdint.h>
 
+#include "device/complex.h"
+
 namespace strata::cuda {
 
 enum Type : int32_t {
 #define STRATA_DTYPE(id, ...) k##id,
 #include "tensor/dtypes.inc"
 };
-__device__ __forceinline__ constexpr bool is_float(int32_t type) { return type >= kF8E4M3; }
+__device__ __forceinline__ constexpr bool is_float(int32_t type) { return type >= kF8E4M3 && type <= kF64; }
 
 template <class T> struct TagOf;
 template <> struct TagOf<float> { static constexpr int32_t value = kF32; };
@@ -37,19 +39,24 @@ struct BFloat16 {
 struct BoolByte {
   uint8_t bits;
 };
-// log2 of the element sizes: four bits for each type.
+// log2 of the element sizes: three bits for each type.
 __host__ __device__ constexpr uint64_t log_sizes() {
   uint64_t all = 0;
   int at = 0;
-#define STRATA_DTYPE(id, type, ...)                                                                 \
-  all |= uint64_t(sizeof(type) == 8 ? 3 : sizeof(type) == 4 ? 2 : sizeof(type) == 2 ? 1 : 0) << at; \
-  at += 4;
+#define STRATA_DTYPE(id, type, ...)        \
+  all |= uint64_t(sizeof(type) == 16  ? 4  \
+                  : sizeof(type) == 8 ? 3  \
+                  : sizeof(type) == 4 ? 2  \
+                  : sizeof(type) == 2 ? 1  \
+                                      : 0) \
+         << at;                            \
+  at += 3;
 #include "tensor/dtypes.inc"
   return all;
 }
 __device__ __forceinline__ int log_size(int32_t type) {
   constexpr uint64_t kLogSizes = log_sizes();
-  return int(kLogSizes >> (type * 4)) & 15;
+  return int(kLogSizes >> (type * 3)) & 7;
 }
 
 __device__ __forceinline__ float bf16_to_float(uint16_t bits) { return __uint_as_float(uint32_t(bits) << 16); }

@@ -8,6 +8,7 @@
 #include "cuda/common/tensors.h"
 #include "cuda/movement/rows.h"
 #include "cuda/movement/transpose.h"
+#include "cuda/pointwise/complex.h"
 #include "cuda/pointwise/pointwise_params.h"
 #include "cuda/runtime/faults.h"
 #include "cuda/runtime/stream.h"
@@ -98,7 +99,8 @@ void launch(const Stream& stream, const Kernels& kernels, DType compute, const W
 void run_pointwise(const Call& c) {
   const Formula& f = formula_of(c);
   const TensorImpl& out = *c.out();
-  const DType common = common_type(f, c.args), compute = compute_type(common);
+  const DType common = computed_type(f, c), compute = compute_type(common);
+  if (is_complex(common)) return run_complex(c, f, common);
   Walk w(out);
   PointwiseParams p{};
   int operand_of[Walk::kMaxViews] = {0};
@@ -126,9 +128,26 @@ void run_pointwise(const Call& c) {
   launch(stream, kernels_of(f), compute, w, p, operand_of);
 }
 
+// complex64 as 8 bytes, if nothing is converted; otherwise part by part.
+static void copy_complex(const TensorImpl& to, const TensorImpl& from) {
+  if (to.dtype == from.dtype && to.contiguous && from.contiguous && to.numel == from.numel)
+    return device_hooks.copy(to.data, to.device, from.data, from.device,
+                             static_cast<size_t>(to.numel) * size_of(to.dtype), false);
+  if (to.dtype == DType::C64 && from.dtype == DType::C64 && address(to) % 8 == 0 && address(from) % 8 == 0) {
+    Tensor words = alias(to), source = alias(from);
+    words->dtype = source->dtype = DType::F64;
+    return copy(*words, *source);
+  }
+  if (!is_complex(to.dtype)) return copy(to, *part_of(from, 0));
+  copy(*part_of(to, 0), is_complex(from.dtype) ? *part_of(from, 0) : from);
+  if (is_complex(from.dtype)) copy(*part_of(to, 1), *part_of(from, 1));
+  else fill(*part_of(to, 1), 0);
+}
+
 // Copies are the pointwise kernel of the identity.
 void copy(const TensorImpl& to, const TensorImpl& from) {
   if (to.numel == 0) return;
+  if (is_complex(to.dtype) || is_complex(from.dtype)) return copy_complex(to, from);
   if (to.dtype == from.dtype && to.contiguous && from.contiguous && to.numel == from.numel)
     return device_hooks.copy(to.data, to.device, from.data, from.device,
                              static_cast<size_t>(to.numel) * size_of(to.dtype), false);
@@ -154,6 +173,11 @@ void copy(const TensorImpl& to, const TensorImpl& from) {
 
 void fill(const TensorImpl& to, Scalar value) {
   if (to.numel == 0) return;
+  if (is_complex(to.dtype)) {
+    const Complex<double> z = value.to_complex();
+    fill(*part_of(to, 0), z.re);
+    return fill(*part_of(to, 1), z.im);
+  }
   static const Kernels identity("copy", "Copy");
   Walk w(to);
   w.collapse();

@@ -40,6 +40,8 @@ constexpr Global kGlobals[] = {
   {"torch.BFloat16Storage", Action::TypedStorage, DType::BF16},
   {"torch.FloatStorage", Action::TypedStorage, DType::F32},
   {"torch.DoubleStorage", Action::TypedStorage, DType::F64},
+  {"torch.ComplexFloatStorage", Action::TypedStorage, DType::C64},
+  {"torch.ComplexDoubleStorage", Action::TypedStorage, DType::C128},
 };
 }  // namespace
 
@@ -89,7 +91,7 @@ void PickleMachine::reduce() {
       need(3, 3);
       if (args[0].kind != Kind::Tensor || args[1].kind != Kind::Bool) bad("the data of a parameter is not a tensor");
       Tensor& t = tensors_[static_cast<size_t>(args[0].i)];
-      t.set_requires_grad(args[1].i && is_floating(t.dtype()));
+      t.set_requires_grad(args[1].i && is_differentiable(t.dtype()));
       parameters_.push_back(args[0].i);
       return push(args[0]);
     }
@@ -157,7 +159,7 @@ void PickleMachine::rebuild(const std::vector<Value>& args, std::optional<DType>
         bad("a storage of bools has bytes other than 0 and 1");
     }
   }
-  if (args[4].i && is_floating(t->dtype)) t.set_requires_grad();
+  if (args[4].i && is_differentiable(t->dtype)) t.set_requires_grad();
   spend(sizeof(TensorImpl));
   push_new(Kind::Tensor, tensors_, std::move(t));
 }

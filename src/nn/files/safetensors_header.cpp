@@ -120,7 +120,7 @@ class HeaderReader {
   }
   DType dtype_named(const std::string& text) const {
     for (int i = 0; i < kDTypeCount; ++i)
-      if (text == kDTypes[i].file_name) return static_cast<DType>(i);
+      if (text == format_name(static_cast<DType>(i))) return static_cast<DType>(i);
     fail(ErrorKind::Runtime,
          fmt::format("'{}': tensor '{}' is of dtype '{}', which Strata does not have; convert it before saving", file_,
                      entry_.name, text.substr(0, 60)));
@@ -136,7 +136,8 @@ class HeaderReader {
 };
 }  // namespace
 
-const char* format_name(DType t) { return info_of(t).file_name; }
+// The format has no name for complex128; only save() of checkpoints writes it.
+const char* format_name(DType t) { return t == DType::C128 ? "C128" : info_of(t).file_name; }
 
 uint64_t header_length(Bytes start, const std::string& name) {
   STRATA_CHECK(start.size() >= 8, Runtime,

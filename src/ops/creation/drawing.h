@@ -1,7 +1,10 @@
 // Shared by the ops that draw random numbers.
 #pragma once
+#include <cmath>
+
 #include "record/op.h"
 #include "strata/ops/creation/random.h"
+#include "strata/ops/pointwise/complex.h"
 #include "tensor/generator.h"
 
 namespace strata {
@@ -19,6 +22,12 @@ inline void need_std(double std, const char* op) {
 
 inline Tensor drawn(const Tensor& fresh, const char* distribution, double a, double b, Generator* g, bool requires_grad,
                     const char* op) {
+  if (is_complex(fresh.dtype())) {  // both parts are drawn; a standard normal number has a variance of 1 in all
+    const bool normal = std::string_view(distribution) == "normal";
+    random_fill_(view_as_real(fresh), distribution, a, normal ? b * M_SQRT1_2 : b, g);
+    if (requires_grad) Tensor(fresh).set_requires_grad();
+    return fresh;
+  }
   need_floating(fresh.dtype(), op);
   Tensor out = random_fill_(fresh, distribution, a, b, g);
   if (requires_grad) out.set_requires_grad();

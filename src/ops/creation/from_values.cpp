@@ -47,7 +47,7 @@ TensorValues::TensorValues(std::initializer_list<TensorValues> rows) {
 
 Tensor tensor(const TensorValues& values, const TensorOptions& options) {
   const DType dtype = options.dtype().value_or(default_of(values.values()));
-  const bool exact = is_floating(dtype);  // otherwise integers, which a double may not hold
+  const bool exact = is_floating(dtype) || is_complex(dtype);  // otherwise integers, which a double may not hold
   const Tensor host = make_tensor(values.shape(), exact ? DType::F64 : DType::I64);
   int64_t i = 0;
   for (const Scalar& v : values.values()) {

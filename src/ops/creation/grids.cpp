@@ -51,9 +51,9 @@ template <bool kLower> void run_triangle(const Call& c) {
                       keep_to = kLower ? std::clamp<int64_t>(r + k + 1, 0, cols) : cols;
         const T* source = reinterpret_cast<const T*>(in.data) + from;
         T* target = reinterpret_cast<T*>(out.data) + to;
-        for (int64_t j = 0; j < keep_from; ++j) target[j * sb] = T(0);
+        for (int64_t j = 0; j < keep_from; ++j) target[j * sb] = T{};
         for (int64_t j = keep_from; j < keep_to; ++j) target[j * sb] = source[j * sa];
-        for (int64_t j = std::max(keep_from, keep_to); j < cols; ++j) target[j * sb] = T(0);
+        for (int64_t j = std::max(keep_from, keep_to); j < cols; ++j) target[j * sb] = T{};
       }
     });
   });

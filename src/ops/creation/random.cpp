@@ -274,7 +274,7 @@ STRATA_OP(rand_like,
   .draws()
   .no_method()
   .no_out()
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .samples({"f(2,3)"})
   .error("i5(3)", ErrorKind::Runtime, "floating-point");
 STRATA_OP(randn_like,
@@ -290,7 +290,7 @@ STRATA_OP(randn_like,
   .draws()
   .no_method()
   .no_out()
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .samples({"f(2,3)"})
   .error("i5(3)", ErrorKind::Runtime, "floating-point");
 STRATA_OP(randint_like,

@@ -237,6 +237,8 @@ STRATA_OP(eye, "eye(int n, int? m=None, *, dtype? dtype=None, device? device=Non
             cpu::each_index(c.out().shape(),
                             [&](const cpu::Index& at) { cpu::set<int64_t>(*c.out(), at, at[0] == at[1]); });
           })
+  .add_dtypes(kComplexTypes)
+  .handles_complex()
   .samples({"3", "2, 4", "0", "3, dtype='int64'"})
   .error("-1", ErrorKind::Runtime, "greater or equal to 0");
 

@@ -145,6 +145,7 @@ STRATA_OP(index_add, "index_add(Tensor input, int dim, Tensor index, Tensor sour
     return put_along(input, dim, index, scaled(source, alpha), true, false, "index_add");
   })
   .dtypes(kNumericTypes)
+  .add_dtypes(kComplexTypes)
   .samples({"f(5,3), 0, i5(4), f(4,3)", "f(2,3), 1, i3(2), f(2,2), alpha=2", "f(), 0, i1(1), f()"})
   .error("f(2,3), 0, i2(2), f(2,2)", ErrorKind::Runtime, "does not fit")
   .error("f(2,3), 0, i9(50), f(50,3)", ErrorKind::Index, "out of range");
@@ -158,6 +159,7 @@ STRATA_OP(index_add_inplace,
   })
   .no_out()
   .dtypes(kNumericTypes)
+  .add_dtypes(kComplexTypes)
   .samples({"f(5,3), 0, i5(4), f(4,3)"})
   .error("f(2,3), 0, i2(2), f(2,2)", ErrorKind::Runtime, "does not fit");
 

@@ -111,6 +111,10 @@ void plain_take(const Call& c) {
     cpu::put(*c.out(), at, input, place_of(at, input, a.indices(), a.first()));
   });
 }
+template <class T> T plus(T a, T b) {
+  if constexpr (kIsComplex<T>) return {a.re + b.re, a.im + b.im};
+  else return a + b;
+}
 void plain_put(const Call& c) {
   const args::index_put_at a(c);
   const TensorImpl &input = a.input(), &values = a.values(), &out = *c.out();
@@ -118,16 +122,19 @@ void plain_put(const Call& c) {
   const TensorList indices = a.indices();
   const Dims shape = indexed_shape(input, indices, a.first());
   if (out.data != input.data) cpu::copy_reference(out, input);
-  cpu::dispatch_wide(out.dtype, [&]<class T>() {
+  const auto put = [&]<class T>() {
     cpu::each_index(shape, [&](const cpu::Index& at) {
       cpu::Index source{};
       for (int d = values.ndim, s = static_cast<int>(shape.n); d-- > 0 && s-- > 0;)
         source[static_cast<size_t>(d)] = values.shape[d] == 1 ? 0 : at[static_cast<size_t>(s)];
       const cpu::Index place = place_of(at, input, indices, a.first());
-      const T before = a.accumulate() ? cpu::get<T>(out, place) : T(0);
-      cpu::set<T>(out, place, before + cpu::get<T>(values, source));
+      T value = cpu::get<T>(values, source);
+      if (a.accumulate()) value = plus(cpu::get<T>(out, place), value);
+      cpu::set<T>(out, place, value);
     });
-  });
+  };
+  if (is_complex(out.dtype)) put.operator()<Complex<double>>();
+  else cpu::dispatch_wide(out.dtype, put);
 }
 }  // namespace
 

@@ -99,7 +99,9 @@ void infer_scatter(const Call& c) {
   const args::scatter_core a(c);
   const TensorImpl &input = a.input(), &index = a.index(), &src = a.src();
   const int dim = normalize_dim(a.dim(), input.ndim, "scatter");
-  mode_of(a.reduce(), "scatter");
+  const cpu::Scatter how = mode_of(a.reduce(), "scatter");
+  STRATA_CHECK(!is_complex(input.dtype) || how == cpu::Scatter::Assign || how == cpu::Scatter::Add, NotImplemented,
+               "scatter: reduce='{}' is not supported for {}", a.reduce(), name_of(input.dtype));
   check_index(input, index, dim, "scatter");
   STRATA_CHECK(src.dtype == input.dtype, Runtime,
                "scatter: expected self.dtype to be equal to src.dtype, got {} and {}", name_of(input.dtype),
@@ -294,6 +296,7 @@ STRATA_OP(scatter_core, "scatter_core(Tensor input, int dim, Tensor index, Tenso
   .updates()
   .no_out()
   .dtypes(kStorageTypes)
+  .complex_by_parts()
   .samples({"f(4,3), 0, i4(2,3), f(2,3), 'sum'", "f(5), 0, i5(3), f(4), 'sum'"})
   .error("f(4), 0, i4(3), f(2), 'sum'", ErrorKind::Runtime, "no larger than src");
 
@@ -321,6 +324,8 @@ STRATA_OP(copy_into_corner, "copy_into_corner(Tensor input, int[] size) -> Tenso
   .helper()
   .no_out()
   .dtypes(kNumericTypes)
+  .add_dtypes(kComplexTypes)
+  .handles_complex()
   .samples({"f(2,3), [4, 3]"});
 
 STRATA_OP(scatter, "scatter(Tensor input, int dim, Tensor index, Tensor src) -> Tensor")
@@ -386,6 +391,7 @@ STRATA_OP(scatter_add, "scatter_add(Tensor input, int dim, Tensor index, Tensor 
   .no_out()
   .dtypes(kNumericTypes)
   .autocast_cuda(Autocast::Promote)
+  .add_dtypes(kComplexTypes)
   .samples({"f(4,3), 0, i4(2,3), f(2,3)", "f(5), 0, i5(7), f(7)", "f(4,3), 1, i3(4,5), f(4,6)", "f(), 0, i1(), f()"})
   .error("f(2,3), 0, i9(50,3), f(50,3)", ErrorKind::Runtime, "out of bounds");
 

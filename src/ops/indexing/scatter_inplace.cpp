@@ -52,6 +52,7 @@ STRATA_OP(scatter_add_inplace, "scatter_add_(Tensor(a!) input, int dim, Tensor i
   })
   .no_out()
   .dtypes(kNumericTypes)
+  .add_dtypes(kComplexTypes)
   .samples({"f(4,3), 0, i4(2,3), f(2,3)"})
   .error("f(2,3), 0, i9(50,3), f(50,3)", ErrorKind::Runtime, "out of bounds");
 

@@ -72,6 +72,7 @@ STRATA_OP(linalg_multi_dot, "linalg.multi_dot(Tensor[] tensors) -> Tensor")
     return row ? squeeze(out, 0) : out;
   })
   .autocast_cuda(Autocast::Lower)
+  .add_dtypes(kComplexTypes)
   .samples({"[f(2,3), f(3,4), f(4,2)]", "[f(3), f(3,4), f(4)]", "[f(2,3), f(3,2)]"})
   .error("[f(2,3)]", ErrorKind::Runtime, "at least 2 tensors")
   .error("[f(2,3), f(2,3)]", ErrorKind::Runtime, "cannot be multiplied");
@@ -86,6 +87,7 @@ STRATA_OP(chain_matmul, "chain_matmul(Tensor(a)[] matrices) -> Tensor(a)")
     return best_chain(matrices);
   })
   .autocast_cuda(Autocast::Lower)
+  .add_dtypes(kComplexTypes)
   .samples({"[f(2,3), f(3,4), f(4,2)]", "[f(2,3)]"})
   .error("[f(2,3), f(2,3)]", ErrorKind::Runtime, "cannot be multiplied");
 
@@ -111,6 +113,7 @@ STRATA_OP(linalg_matrix_power, "linalg.matrix_power(Tensor A, int n) -> Tensor")
     }
     return result.get() == input.get() ? clone(input) : result;
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,3), 2", "f(2,3,3), 5", "f(3,3), 0", "f(3,3), 1"})
   .error("f(2,3), 2", ErrorKind::Runtime, "square matrices");
 
@@ -142,6 +145,7 @@ STRATA_OP(kron, "kron(Tensor input, Tensor other) -> Tensor")
     STRATA_CHECK(2 * n <= kMaxDims, Runtime, "kron: at most {} dimensions are supported, got {}", kMaxDims / 2, n);
     return reshape(mul(reshape(input, a), reshape(other, b)), shape);
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,3), f(3,2)", "f(2), f(2,3)", "f(), f(3)"})
   .error("f(1,1,1,1,1,1), f(2)", ErrorKind::Runtime, "at most 5 dimensions");
 

@@ -6,9 +6,9 @@
 namespace strata {
 
 void check_float(const TensorImpl& a, const char* op) {
-  STRATA_CHECK(is_floating(a.dtype), Runtime, "{}: Expected a floating point or complex tensor as input. Got {}", op,
-               info_of(a.dtype).title);
-  STRATA_CHECK(a.dtype == DType::F32 || a.dtype == DType::F64, Runtime,
+  STRATA_CHECK(is_differentiable(a.dtype), Runtime, "{}: Expected a floating point or complex tensor as input. Got {}",
+               op, info_of(a.dtype).title);
+  STRATA_CHECK(a.dtype == DType::F32 || a.dtype == DType::F64 || is_complex(a.dtype), Runtime,
                "{}: Low precision dtypes not supported. Got {}", op, info_of(a.dtype).title);
 }
 void check_matrix(const TensorImpl& a, const char* op) {

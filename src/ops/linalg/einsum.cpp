@@ -217,6 +217,7 @@ STRATA_OP(einsum, "einsum(str equation, Tensor(a)[] operands) -> Tensor(a)")
   .dtypes(kNumericTypes)
   .composite([](std::string_view equation, TensorList operands) { return run_einsum(equation, operands); })
   .autocast_cuda(Autocast::Lower)
+  .add_dtypes(kComplexTypes)
   .samples({"'ij,jk->ik', [f(2,3), f(3,4)]", "'ij->ji', [f(2,3)]", "'ii->i', [f(3,3)]", "'ii', [f(3,3)]",
             "'bij,bjk', [f(2,2,3), f(2,3,2)]", "'...i,...i->...', [f(2,3), f(3)]", "'i,j,k->ijk', [f(2), f(3), f(2)]",
             "'ij,ij->', [f(2,3), f(2,3)]"})
@@ -273,6 +274,7 @@ STRATA_OP(tensordot, "tensordot(Tensor a, Tensor b, int[] dims_self, int[] dims_
     return reshape(mm(reshape(permute(a, order_a), {m, k}), reshape(permute(b, order_b), {k, n})), shape);
   })
   .autocast_cuda(Autocast::Promote)
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,3,4), f(4,3,5), [1,2], [1,0]", "f(2,3), f(4), [], []"})
   .error("f(2,3), f(4,3), [1], [0]", ErrorKind::Runtime, "need to match");
 

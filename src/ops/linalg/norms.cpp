@@ -17,8 +17,8 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 DType norm_dtype(const TensorImpl& x, const Value& dtype, const char* op) {
-  STRATA_CHECK(is_floating(x.dtype), Runtime, "{}: Expected a floating point or complex tensor as input. Got {}", op,
-               info_of(x.dtype).title);
+  STRATA_CHECK(is_differentiable(x.dtype), Runtime, "{}: Expected a floating point or complex tensor as input. Got {}",
+               op, info_of(x.dtype).title);
   if (!dtype) return x.dtype;
   STRATA_CHECK(is_floating(dtype.dtype()), Runtime, "{}: dtype should be floating point, but got {}", op,
                info_of(dtype.dtype()).title);
@@ -54,7 +54,7 @@ void run_power_norm(const TensorImpl& x, uint32_t reduced, double p, const Tenso
     cpu::reduce(Fold::Sum, *powers, reduced, dtype_of<T>, *total);
     for (int64_t i = 0; i < out.numel; ++i) {
       const double root = std::pow(static_cast<double>(total.data<T>()[i]), 1 / p);
-      dispatch_dtype(out.dtype, [&]<class To>() { reinterpret_cast<To*>(out.data)[i] = convert<To>(root); });
+      dispatch_real(out.dtype, [&]<class To>() { reinterpret_cast<To*>(out.data)[i] = convert<To>(root); });
     }
   });
 }
@@ -189,6 +189,9 @@ STRATA_OP(
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {vector_norm_grad(c, g)}; })
   .autocast_cuda(Autocast::Float32Result)
+  .complex_composite([](const Tensor& x, Scalar ord, OptIntList dim, bool keepdim, std::optional<DType> dtype) {
+    return linalg::vector_norm(abs(dtype ? to(x, *dtype) : x), ord, dim, keepdim);
+  })
   .samples({"f(3,4)", "f(3,4), 1", "f(3,4), inf, 0", "f(3,4), -inf, 1, True", "f(2,3,4), 3, [0,2]", "f(3,4), 1.5, 1",
             "f(3,4), 0", "f()", "f(3,4), 2, dtype=float64"})
   .error("i5(3)", ErrorKind::Runtime, "floating point")
@@ -205,6 +208,7 @@ STRATA_OP(
     return matrix_norm_of(A, Value(ord), dim, keepdim, dtype, "linalg.matrix_norm");
   })
   .autocast_cuda(Autocast::Float32Result)
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4), 1", "f(3,4), inf", "f(2,3,4), -1", "f(2,3,4), 2, [0,1]", "f(3,3), -2, keepdim=True"})
   .error("f(3), 1", ErrorKind::Runtime, "at least 2 dimensions")
   .error("f(3,3), 3", ErrorKind::Runtime, "not supported");
@@ -218,6 +222,7 @@ STRATA_OP(linalg_matrix_norm_str_ord,
     return matrix_norm_of(A, Value(ord), dim, keepdim, dtype, "linalg.matrix_norm");
   })
   .autocast_cuda(Autocast::Float32Result)
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4)", "f(2,3,4), 'nuc'", "f(2,3,4), 'fro', [0,2], True"})
   .error("f(3,3), 'max'", ErrorKind::Runtime, "not supported");
 
@@ -229,6 +234,7 @@ STRATA_OP(
   .composite([](const Tensor& A, std::optional<Scalar> ord, OptIntList dim, bool keepdim, std::optional<DType> dtype) {
     return norm_of(A, ord ? Value(*ord) : Value(), dim, keepdim, dtype);
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4)", "f(4), 3", "f(3,4), 1", "f(2,3,4), 2, [1,2]", "f(2,3,4), inf, 1, True"})
   .error("f(2,2,2), 1", ErrorKind::Runtime, "1D or 2D");
 
@@ -239,6 +245,7 @@ STRATA_OP(linalg_norm_ord_str,
   .composite([](const Tensor& A, std::string_view ord, OptIntList dim, bool keepdim, std::optional<DType> dtype) {
     return norm_of(A, Value(ord), dim, keepdim, dtype);
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4), 'fro'", "f(2,3,4), 'nuc', [1,2]"})
   .error("f(3), 'fro'", ErrorKind::Runtime, "not supported");
 
@@ -251,6 +258,7 @@ STRATA_OP(norm,
     return linalg::vector_norm(input, p ? *p : Scalar(2), dim, keepdim, dtype);
   })
   .autocast_cuda(Autocast::Float32Result)
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4)", "f(3,4), 1", "f(3,4), 2, 0", "f(3,4), inf, [0,1], True"})
   .error("i5(3)", ErrorKind::Runtime, "floating point");
 
@@ -265,6 +273,7 @@ STRATA_OP(norm_str,
     return matrix_norm_of(input, Value("nuc"), {-2, -1}, keepdim, dtype, "norm");
   })
   .autocast_cuda(Autocast::Float32Result)
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4), 'fro'", "f(3,4), 'nuc'", "f(2,3,4), 'fro', [0,1], True"})
   .error("f(3), 'max'", ErrorKind::Runtime, "only valid string values");
 
@@ -275,6 +284,7 @@ STRATA_OP(dist, "dist(Tensor input, Tensor other, Scalar p=2) -> Tensor")
     return linalg::vector_norm(sub(input, other), p);
   })
   .autocast_cuda(Autocast::Float32)
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4), 1", "f(3), f(3), inf"})
   .error("f(3), f(4)", ErrorKind::Runtime, "");
 

@@ -6,6 +6,7 @@
 #include "cuda/linalg/gemm_hopper.h"
 #include "cuda/linalg/gemm_mma.h"
 #include "cuda/linalg/gemv.h"
+#include "ops/complex_parts.h"
 #include "ops/planned.h"
 #include "strata/args/linalg/products.h"
 #include "strata/ops.h"
@@ -93,18 +94,9 @@ Grads grad_matmul(const GradContext& c, const Tensor& g) {  // mm, bmm, mv and d
 }
 
 Tensor scaled(const Tensor& t, Scalar factor) {  // integers stay integers
+  if (factor.is_complex()) return mul(t, full({}, factor));
   if (is_integral(t.dtype())) factor = Scalar(factor.to_int());
   return factor.to_double() == 1 ? t : mul(t, factor);
-}
-
-Grads grad_scaled(const GradContext& c, const Tensor& g) {  // addmm, and baddbmm with the same parameters
-  const grads::addmm a(c);
-  grads::addmm::Result out;
-  const Scalar beta = a.beta(), alpha = a.alpha();
-  if (a.needs_input()) out.input = scaled(g, beta);
-  if (a.needs_mat1()) out.mat1 = scaled(matmul(g, turned(a.mat2())), alpha);
-  if (a.needs_mat2()) out.mat2 = scaled(matmul(turned(a.mat1()), g), alpha);
-  return out;
 }
 
 void check_broadcasts_to(const char* op, const TensorImpl& input, const TensorImpl& out) {
@@ -115,6 +107,41 @@ void check_broadcasts_to(const char* op, const TensorImpl& input, const TensorIm
   }
   STRATA_CHECK(fits, Runtime, "{}: input of shape {} cannot be broadcast to the shape of the product, {}", op,
                to_string(input.sizes()), to_string(out.sizes()));
+}
+
+bool is_zero(const Scalar& s) {
+  const Complex<double> z = s.to_complex();
+  return z.re == 0 && z.im == 0;
+}
+
+// The product of complex operands of the given ranks (0: any).
+Tensor checked_product(const char* op, const Tensor& a, const Tensor& b, int left = 0, int right = 0) {
+  if (left) check_rank(op, "the first operand", *a, left);
+  if (right) check_rank(op, "the second operand", *b, right);
+  STRATA_CHECK(a.dim() > 0 && b.dim() > 0, Runtime,
+               "{}: both arguments need to be at least 1D, but they are {}D and {}D", op, a.dim(), b.dim());
+  check_types(op, *a, *b);
+  STRATA_CHECK(left != 3 || a.size(0) == b.size(0), Runtime,
+               "{}: batch1 holds {} matrices and batch2 {}; the numbers must be equal", op, a.size(0), b.size(0));
+  check_inner(op, a.size(-1), b.size(b.dim() > 1 ? -2 : 0), *a, *b);
+  return complex_matmul(a, b);
+}
+Tensor plus_product(const char* op, const Tensor& input, const Tensor& product, const Scalar& beta,
+                    const Scalar& alpha) {
+  check_types(op, *input, *product);
+  check_broadcasts_to(op, *input, *product);
+  if (is_zero(beta)) return scaled(product, alpha);
+  return add(scaled(input, beta), scaled(product, alpha));
+}
+
+Grads grad_scaled(const GradContext& c, const Tensor& g) {  // addmm, and baddbmm with the same parameters
+  const grads::addmm a(c);
+  grads::addmm::Result out;
+  const Scalar beta = a.beta(), alpha = a.alpha();
+  if (a.needs_input()) out.input = scaled(g, beta);
+  if (a.needs_mat1()) out.mat1 = scaled(matmul(g, turned(a.mat2())), alpha);
+  if (a.needs_mat2()) out.mat2 = scaled(matmul(turned(a.mat1()), g), alpha);
+  return out;
 }
 
 void infer_addmm(const Call& c) {
@@ -180,6 +207,7 @@ STRATA_OP(matmul, "matmul(Tensor input, Tensor other) -> Tensor")
   .dtypes(kNumericTypes)
   .alias("linalg.matmul")
   .autocast(Autocast::Lower)
+  .complex_composite([](const Tensor& input, const Tensor& other) { return checked_product("matmul", input, other); })
   .samples({"f(3,4), f(4,5)", "f(4), f(4)", "f(4), f(4,3)", "f(3,4), f(4)", "f(2,3,4), f(4,5)", "f(2,3,4), f(2,4,5)",
             "f(2,1,3,4), f(3,4,2)", "f(4), f(2,4,3)", "f(2,3,4), f(4)", "f(0,4), f(4,3)", "f(3,0), f(0,2)",
             "f(1,1), f(1,1)", "f(33,70), f(70,40)"})
@@ -201,6 +229,7 @@ STRATA_OP(mm, "mm(Tensor input, Tensor mat2) -> Tensor")
   .grad(grad_matmul)
   .dtypes(kNumericTypes)
   .autocast(Autocast::Lower)
+  .complex_composite([](const Tensor& input, const Tensor& mat2) { return checked_product("mm", input, mat2, 2, 2); })
   .samples({"f(3,4), f(4,5)", "f(0,4), f(4,3)", "f(3,0), f(0,2)"})
   .error("f(2,3), f(4,5)", ErrorKind::Runtime, "cannot be multiplied")
   .error("f(3), f(3,2)", ErrorKind::Runtime, "must be a 2-D tensor");
@@ -221,6 +250,7 @@ STRATA_OP(bmm, "bmm(Tensor input, Tensor mat2) -> Tensor")
   .grad(grad_matmul)
   .dtypes(kNumericTypes)
   .autocast(Autocast::Lower)
+  .complex_composite([](const Tensor& input, const Tensor& mat2) { return checked_product("bmm", input, mat2, 3, 3); })
   .samples({"f(2,3,4), f(2,4,5)", "f(0,3,4), f(0,4,5)", "f(2,3,0), f(2,0,5)"})
   .error("f(2,3,4), f(3,4,5)", ErrorKind::Runtime, "the numbers must be equal");
 
@@ -238,6 +268,7 @@ STRATA_OP(mv, "mv(Tensor input, Tensor vec) -> Tensor")
   .grad(grad_matmul)
   .dtypes(kNumericTypes)
   .autocast_cuda(Autocast::Lower)
+  .complex_composite([](const Tensor& input, const Tensor& vec) { return checked_product("mv", input, vec, 2, 1); })
   .samples({"f(3,4), f(4)", "f(0,4), f(4)"})
   .error("f(3,4), f(3)", ErrorKind::Runtime, "cannot be multiplied");
 
@@ -257,15 +288,21 @@ STRATA_OP(dot, "dot(Tensor input, Tensor tensor) -> Tensor")
   .grad(grad_matmul)
   .dtypes(kNumericTypes)
   .autocast_cuda(Autocast::Promote)
+  .complex_composite([](const Tensor& input, const Tensor& tensor) {
+    return checked_product("dot", input, tensor, 1, 1);
+  })
   .samples({"f(5), f(5)", "f(0), f(0)"})
   .error("f(3), f(4)", ErrorKind::Runtime, "same number of elements")
   .error("f(3,2), f(3)", ErrorKind::Runtime, "1D tensors expected");
 
 STRATA_OP(vdot, "vdot(Tensor input, Tensor other) -> Tensor")
-  .doc("The same as dot for real numbers.")
+  .doc("The dot product of two vectors, of which the first is conjugated.")
   .dtypes(kNumericTypes)
-  .composite([](const Tensor& input, const Tensor& other) { return dot(input, other); })
+  .composite([](const Tensor& input, const Tensor& other) {
+    return dot(is_complex(input.dtype()) ? conj(input) : input, other);
+  })
   .autocast_cuda(Autocast::Promote)
+  .add_dtypes(kComplexTypes)
   .samples({"f(5), f(5)"})
   .error("f(3), f(4)", ErrorKind::Runtime, "same number of elements");
 
@@ -278,6 +315,7 @@ STRATA_OP(outer, "outer(Tensor input, Tensor vec2) -> Tensor")
                  input.dim(), vec2.dim());
     return mul(unsqueeze(input, 1), vec2);
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(3), f(4)", "f(0), f(4)"})
   .error("f(3,2), f(4)", ErrorKind::Runtime, "expected two 1-D tensors");
 
@@ -300,6 +338,7 @@ STRATA_OP(inner, "inner(Tensor input, Tensor other) -> Tensor")
     return reshape(mm(a, transpose(b, 0, 1)), shape);
   })
   .autocast_cuda(Autocast::Promote)
+  .add_dtypes(kComplexTypes)
   .samples({"f(3), f(3)", "f(2,3), f(4,3)", "f(2,3), f()", "f(2,1,3), f(3)"})
   .error("f(3), f(4)", ErrorKind::Runtime, "last dimensions must be equal");
 
@@ -311,6 +350,9 @@ STRATA_OP(addmm, "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1
   .inplace()
   .dtypes(kNumericTypes)
   .autocast(Autocast::Lower)
+  .complex_composite([](const Tensor& input, const Tensor& mat1, const Tensor& mat2, Scalar beta, Scalar alpha) {
+    return plus_product("addmm", input, checked_product("addmm", mat1, mat2, 2, 2), beta, alpha);
+  })
   .samples({"f(3,5), f(3,4), f(4,5)", "f(5), f(3,4), f(4,5), beta=2, alpha=3", "f(3,1), f(3,4), f(4,5), beta=0",
             "f(1), f(3,0), f(0,5)"})
   .error("f(2,2), f(3,4), f(4,5)", ErrorKind::Runtime, "cannot be broadcast")
@@ -324,6 +366,9 @@ STRATA_OP(baddbmm, "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scala
   .inplace()
   .dtypes(kNumericTypes)
   .autocast(Autocast::Lower)
+  .complex_composite([](const Tensor& input, const Tensor& batch1, const Tensor& batch2, Scalar beta, Scalar alpha) {
+    return plus_product("baddbmm", input, checked_product("baddbmm", batch1, batch2, 3, 3), beta, alpha);
+  })
   .samples({"f(2,3,5), f(2,3,4), f(2,4,5)", "f(5), f(2,3,4), f(2,4,5), beta=2, alpha=3", "f(1), f(2,3,0), f(2,0,5)"})
   .error("f(2,3,5), f(2,3,4), f(3,4,5)", ErrorKind::Runtime, "the numbers must be equal");
 
@@ -343,6 +388,7 @@ STRATA_OP(addbmm, "addbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar 
                  beta, alpha);
   })
   .autocast(Autocast::Lower)
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,5), f(2,3,4), f(2,4,5)", "f(5), f(2,3,4), f(2,4,5), beta=2, alpha=3"})
   .error("f(3,5), f(2,3,4), f(3,4,5)", ErrorKind::Runtime, "the numbers must be equal");
 
@@ -352,7 +398,7 @@ STRATA_OP(addmv, "addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, 
   .dtypes(kNumericTypes)
   .composite([](const Tensor& input, const Tensor& mat, const Tensor& vec, Scalar beta, Scalar alpha) {
     const Tensor product = scaled(mv(mat, vec), alpha);
-    if (beta.to_double() == 0) return product;
+    if (is_zero(beta)) return product;
     const Tensor sum = add(scaled(input, beta), product);
     STRATA_CHECK(sum->same_shape(*product), Runtime,
                  "addmv: input of shape {} cannot be broadcast to the shape of the product, {}",
@@ -360,6 +406,7 @@ STRATA_OP(addmv, "addmv(Tensor input, Tensor mat, Tensor vec, *, Scalar beta=1, 
     return sum;
   })
   .autocast_cuda(Autocast::Lower)
+  .add_dtypes(kComplexTypes)
   .samples({"f(3), f(3,4), f(4)", "f(1), f(3,4), f(4), beta=2, alpha=3", "f(3), f(3,4), f(4), beta=0"})
   .error("f(2), f(3,4), f(3)", ErrorKind::Runtime, "cannot be multiplied");
 
@@ -368,12 +415,13 @@ STRATA_OP(addr, "addr(Tensor input, Tensor vec1, Tensor vec2, *, Scalar beta=1, 
   .inplace()
   .dtypes(kNumericTypes)
   .composite([](const Tensor& input, const Tensor& vec1, const Tensor& vec2, Scalar beta, Scalar alpha) {
-    if (beta.to_double() != 0 && vec1.dim() == 1 && vec2.dim() == 1 && is_floating(input.dtype()))
+    if (!is_zero(beta) && vec1.dim() == 1 && vec2.dim() == 1 && is_floating(input.dtype()))
       return addcmul(scaled(input, beta), unsqueeze(vec1, 1), vec2, alpha);  // in one pass
     const Tensor product = scaled(outer(vec1, vec2), alpha);
-    return beta.to_double() == 0 ? product : add(scaled(input, beta), product);
+    return is_zero(beta) ? product : add(scaled(input, beta), product);
   })
   .autocast_cuda(Autocast::Lower)
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4), f(3), f(4)", "f(1), f(3), f(4), beta=2, alpha=3", "f(3,4), f(3), f(4), beta=0"})
   .error("f(3,4), f(3,1), f(4)", ErrorKind::Runtime, "expected two 1-D tensors");
 
@@ -394,6 +442,10 @@ STRATA_OP(linear, "nn.functional.linear(Tensor input, Tensor weight, Tensor? bia
     return out;
   })
   .autocast(Autocast::Lower)
+  .complex_composite([](const Tensor& input, const Tensor& weight, const Tensor& bias) {
+    const Tensor product = checked_product("linear", input, weight.dim() == 2 ? transpose(weight, 0, 1) : weight);
+    return bias ? add(product, bias) : product;
+  })
   .samples({"f(3,4), f(5,4), f(5)", "f(3,4), f(5,4)", "f(2,3,4), f(5,4), f(5)", "f(4), f(5,4), f(5)", "f(3,4), f(4)",
             "f(0,4), f(5,4), f(5)"})
   .error("f(3,4), f(5,3)", ErrorKind::Runtime, "cannot be multiplied")

@@ -1,6 +1,7 @@
 // Ops based on LU: det, slogdet, logdet, inv, solve.
 #include <cmath>
 
+#include "ops/complex_parts.h"
 #include "ops/linalg/common.h"
 #include "strata/args/linalg/solve.h"
 #include "strata/ops.h"
@@ -222,6 +223,11 @@ STRATA_OP(linalg_inv_ex, "linalg.inv_ex(Tensor A, *, bool check_errors=False) ->
     return {neg(matmul(t, matmul(g, t)))};
   })
   .autocast_cpu(Autocast::Float32)
+  .complex_composite([](const Tensor& A, bool check_errors) {
+    check_square(*A, "linalg.inv_ex");
+    const auto [inverse, info] = linalg::inv_ex(real_form(A), check_errors);
+    return std::array{from_real_form(inverse, A.size(-1)), info};
+  })
   .samples({"m(4,4)", "m(2,3,3)", "f(0,3,3)", "f(0,0)"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
@@ -235,6 +241,7 @@ STRATA_OP(linalg_inv, "linalg.inv(Tensor A) -> Tensor")
     return x;
   })
   .autocast_cpu(Autocast::Float32)
+  .add_dtypes(kComplexTypes)
   .samples({"m(4,4)", "m(2,3,3)"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
@@ -261,6 +268,11 @@ STRATA_OP(_linalg_solve, "_linalg_solve(Tensor A, Tensor B) -> (Tensor result, T
     const Tensor b = call_array<2>(op__linalg_solve, Args(mT(c.A()), g))[0];
     return {c.needs_A() ? neg(matmul(b, mT(c.result()))) : Tensor(), b};
   })
+  .complex_composite([](const Tensor& A, const Tensor& B) {
+    check_system(*A, *B, "linalg.solve");
+    const auto [x, info] = _linalg_solve(real_form(A), cat({real(B), imag(B)}, -2));
+    return std::array{from_real_form(x, B.size(-1)), info};
+  })
   .samples({"m(4,4), f(4,2)", "m(2,3,3), f(2,3,1)"});
 
 STRATA_OP(
@@ -273,6 +285,7 @@ STRATA_OP(
     if (check_errors) check_info(info, "linalg.solve_ex", singular_text);
     return std::tuple(x, info);
   })
+  .add_dtypes(kComplexTypes)
   .samples({"m(4,4), f(4)", "m(2,3,3), f(3,2)"})
   .error("f(3,4), f(3)", ErrorKind::Runtime, "square");
 
@@ -286,6 +299,7 @@ STRATA_OP(linalg_solve, "linalg.solve(Tensor A, Tensor B, *, bool left=True) -> 
     return x;
   })
   .autocast_cpu(Autocast::Float32)
+  .add_dtypes(kComplexTypes)
   .samples({"m(4,4), f(4)", "m(4,4), f(4,2)", "m(2,3,3), f(3,2)", "m(3,3), f(2,3), left=False"})
   .error("f(3,4), f(3)", ErrorKind::Runtime, "square")
   .error("m(3,3), f(4,2)", ErrorKind::Runtime, "Incompatible shapes");

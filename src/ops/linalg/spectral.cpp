@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/complex_parts.h"
 #include "ops/linalg/common.h"
 #include "strata/args/linalg/spectral.h"
 #include "strata/ops.h"
@@ -175,6 +176,15 @@ STRATA_OP(linalg_eigvalsh, "linalg.eigvalsh(Tensor A, str UPLO='L') -> Tensor")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, std::string_view UPLO) { return linalg::eigh(A, UPLO)[0]; })
   .autocast_cpu(Autocast::Float32)
+  .complex_composite([](const Tensor& A, std::string_view UPLO) {
+    check_square(*A, "linalg.eigvalsh");
+    refuse_complex_gradient(A, "linalg.eigvalsh");
+    STRATA_CHECK(UPLO == "L" || UPLO == "U", Runtime, "linalg.eigvalsh: UPLO must be 'L' or 'U', got '{}'", UPLO);
+    // The whole Hermitian matrix from the triangle that counts.
+    const Tensor part = UPLO == "L" ? tril(A, -1) : triu(A, 1);
+    const Tensor whole = add(add(part, conj(mT(part))), diag_embed(real(diagonal(A, 0, -2, -1))));
+    return mean_of_pairs(linalg::eigvalsh(real_form(whole)));
+  })
   .samples({"s(4,4)", "s(2,3,3), 'U'"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
@@ -241,6 +251,11 @@ STRATA_OP(linalg_svdvals, "linalg.svdvals(Tensor A, *, str? driver=None) -> Tens
     return {matmul(mul(U, unsqueeze(g, -2)), Vh)};
   })
   .autocast_cpu(Autocast::Float32)
+  .complex_composite([](const Tensor& A, std::optional<std::string_view> driver) {
+    check_matrix(*A, "linalg.svdvals");
+    refuse_complex_gradient(A, "linalg.svdvals");
+    return mean_of_pairs(linalg::svdvals(real_form(A), driver));
+  })
   .samples({"f(4,3)", "f(2,3,4)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 

@@ -3,6 +3,7 @@
 #include "strata/ops/movement/copy.h"
 
 #include "autograd/node.h"
+#include "base/warning.h"
 #include "cpu/movement/copy.h"
 #include "ops/layout.h"
 #include "ops/transfer.h"
@@ -11,9 +12,14 @@
 namespace strata {
 namespace {
 
+void warn_if_real(DType target) {
+  if (!is_complex(target) && target != DType::Bool) warn("Casting complex values to real discards the imaginary part");
+}
+
 void infer_copy(const Call& c) {
   const args::copy arg(c);
   const TensorImpl &input = arg.input(), &src = arg.src();
+  if (is_complex(src.dtype)) warn_if_real(input.dtype);
   TensorImpl& out = *c.outs[0];
   out.dtype = input.dtype;
   out.device = input.device;
@@ -32,6 +38,7 @@ std::optional<std::string_view> format_of(const Value& v) { return v ? std::opti
 Tensor converted(const Tensor& input, DType dtype, std::optional<Device> device, bool non_blocking, bool copy,
                  std::optional<std::string_view> format, const char* op) {
   const Device target = device ? require_available(*device) : input.device();
+  if (is_complex(input.dtype())) warn_if_real(dtype);
   const bool same_layout = !format || *format == "preserve_format" || has_layout(*input, *format, op);
   if (!copy && dtype == input.dtype() && target == input.device() && same_layout) return input;
   return to_copy(input, dtype, format, target, non_blocking);
@@ -48,6 +55,7 @@ STRATA_OP(copy, "copy(Tensor input, Tensor src, bool non_blocking=False) -> Tens
   .kernel("strided", [](const args::copy& c) { cpu::copy(*c.out(), c.src()); })
   .kernel("reference", [](const args::copy& c) { cpu::copy_reference(*c.out(), c.src()); })
   .crosses_devices()
+  .handles_complex()
   .cuda("copy", [](const args::copy& c) { copy_values(*c.out(), c.src(), !c.non_blocking()); })
   .grad([](const grads::copy& c, const Tensor& g) -> Grads {
     const Tensor to_source = c.has_src() && g.device() != c.meta_of_src().device
@@ -73,6 +81,7 @@ STRATA_OP(clone, "clone(Tensor input, *, str? memory_format=None) -> Tensor")
   .dtypes(kStorageTypes)
   .kernel("strided", [](const args::clone& c) { cpu::copy(*c.out(), c.input()); })
   .kernel("reference", [](const args::clone& c) { cpu::copy_reference(*c.out(), c.input()); })
+  .handles_complex()
   .cuda("copy", [](const args::clone& c) { copy_values(*c.out(), c.input()); })
   .grad([](const GradContext&, const Tensor& g) -> Grads { return {g}; })
   .samples({"f(2,3)", "f()", "f(0,3)", "f(2,3,4,5), memory_format='channels_last'",
@@ -110,6 +119,7 @@ STRATA_OP(to_copy,
   .crosses_devices()
   .kernel("strided", [](const args::to_copy& c) { cpu::copy(*c.out(), c.input()); })
   .kernel("reference", [](const args::to_copy& c) { cpu::copy_reference(*c.out(), c.input()); })
+  .handles_complex()
   .cuda("copy", [](const args::to_copy& c) { copy_values(*c.out(), c.input(), !c.non_blocking()); })
   .grad([](const grads::to_copy& c, const Tensor& g) -> Grads {  // the engine converts to the input's dtype
     return {g.device() == c.meta_of_input().device ? g : to_copy(g, g.dtype(), std::nullopt, c.meta_of_input().device)};

@@ -165,6 +165,7 @@ STRATA_OP(nn_functional_pad,
   })
   .no_out()
   .dtypes(kAllTypes)
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,3), [1, 2]", "f(2,3), [1, 2, 1, 0], 'constant', 2.5", "f(2,3,4), [1, 2], 'reflect'",
             "f(2,3,4), [1, 2, 2, 0], mode='replicate'", "f(1,2,3,4), [1, 1, 1, 2], mode='circular'",
             "f(1,2,3,3,3), [1, 1, 0, 1, 2, 2], mode='reflect'", "f(2,4), [-1, 2], mode='replicate'"})

@@ -267,6 +267,7 @@ STRATA_OP(unview, "unview(Tensor input, int[] size, int[] stride, int offset) ->
   .helper()
   .no_out()
   .dtypes(kNumericTypes)
+  .complex_by_parts()
   .samples({"f(2,3), [4, 5], [5, 1], 6", "f(3,2), [4], [1, 1], 0", "f(2,0), [2, 0], [1, 1], 0", "f(), [3], [], 1"})
   .error("f(2), [2, 0], [1], 0", ErrorKind::Runtime, "out of bounds");
 

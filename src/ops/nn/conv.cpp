@@ -66,6 +66,7 @@ STRATA_OP(conv1d,
     return convolve("conv1d", 1, input, weight, bias, stride, padding, dilation, false, {0}, groups);
   })
   .autocast(Autocast::Lower)
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,4,6), f(3,4,3), f(3)", "f(2,4,6), f(6,2,3), f(6), stride=2, padding=1, groups=2", "f(4,6), f(3,4,3)",
             "f(2,4,9), f(3,4,3), dilation=2", "f(0,4,6), f(3,4,3)"})
   .error("f(2,4,6), f(3,3,3)", ErrorKind::Runtime, "weight has 3 input channels, input has 4")
@@ -83,6 +84,7 @@ STRATA_OP(conv1d_padding,
     return convolve_named("conv1d", 1, input, weight, bias, stride, padding, dilation, groups);
   })
   .autocast(Autocast::Lower)
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,4,6), f(3,4,3), f(3), 1, 'same'", "f(2,4,6), f(3,4,2), padding='same'",
             "f(2,4,6), f(3,4,3), padding='valid'"})
   .error("f(2,4,6), f(3,4,3), stride=2, padding='same'", ErrorKind::Runtime, "not supported for strided");
@@ -99,6 +101,7 @@ STRATA_OP(conv2d,
     return convolve("conv2d", 2, input, weight, bias, stride, padding, dilation, false, {0}, groups);
   })
   .autocast(Autocast::Lower)
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,4,6,5), f(3,4,3,2), f(3)", "f(2,4,6,5), f(6,2,3,3), f(6), stride=2, padding=1, groups=2",
             "f(4,6,5), f(3,4,3,3)", "f(1,2,9,7), f(3,2,3,3), dilation=[2,1], padding=[0,2]",
             "f(2,4,6,5), f(4,1,3,3), groups=4", "f(0,4,6,5), f(3,4,3,3)",
@@ -121,6 +124,7 @@ STRATA_OP(conv2d_padding,
     return convolve_named("conv2d", 2, input, weight, bias, stride, padding, dilation, groups);
   })
   .autocast(Autocast::Lower)
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,4,6,5), f(3,4,3,2), f(3), 1, 'same'", "f(2,4,6,5), f(3,4,3,3), padding='valid', stride=2"})
   .error("f(2,4,6,5), f(3,4,3,3), padding='full'", ErrorKind::Value, "padding must be");
 
@@ -136,6 +140,7 @@ STRATA_OP(conv3d,
     return convolve("conv3d", 3, input, weight, bias, stride, padding, dilation, false, {0}, groups);
   })
   .autocast(Autocast::Lower)
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,2,3,4,5), f(3,2,2,3,2), f(3)", "f(1,4,4,4,4), f(4,2,3,3,3), stride=2, padding=1, groups=2",
             "f(2,3,4,5), f(3,2,2,3,2)"})
   .error("f(2,2,3,4), f(3,2,2,3)", ErrorKind::Runtime, "expected weight to have 5 dimensions");
@@ -152,6 +157,7 @@ STRATA_OP(conv3d_padding,
     return convolve_named("conv3d", 3, input, weight, bias, stride, padding, dilation, groups);
   })
   .autocast(Autocast::Lower)
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,2,3,4,5), f(3,2,2,3,2), padding='same'"})
   .error("f(2,2,3,4,5), f(3,2,2,3,2), padding='x'", ErrorKind::Value, "padding must be");
 
@@ -168,6 +174,7 @@ STRATA_OP(conv_transpose1d,
                     groups);
   })
   .autocast(Autocast::Lower)
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,4,5), f(4,3,3), f(3)", "f(2,4,5), f(4,3,3), f(6), stride=2, padding=1, output_padding=1, groups=2",
             "f(4,5), f(4,3,3), dilation=2"})
   .error("f(2,4,5), f(4,3,3), output_padding=1", ErrorKind::Runtime, "output padding must be smaller");
@@ -185,6 +192,7 @@ STRATA_OP(conv_transpose2d,
                     groups);
   })
   .autocast(Autocast::Lower)
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,4,5,3), f(4,3,3,2), f(3)",
             "f(2,4,3,4), f(4,3,3,3), f(6), stride=2, padding=1, output_padding=[1,0], groups=2"})
   .error("f(2,3,5,3), f(4,3,3,2)", ErrorKind::Runtime, "weight has 4 input channels, input has 3");
@@ -202,6 +210,7 @@ STRATA_OP(conv_transpose3d,
                     groups);
   })
   .autocast(Autocast::Lower)
+  .add_dtypes(kComplexTypes)
   .samples({"f(1,2,3,2,2), f(2,3,2,2,3), f(3)", "f(2,2,2,2,2), f(2,2,2,2,2), stride=2"})
   .error("f(1,2,3,2,2), f(2,3,2,2,3), f(2)", ErrorKind::Runtime, "expected bias to be 1-dimensional");
 

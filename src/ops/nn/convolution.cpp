@@ -276,6 +276,19 @@ STRATA_OP(convolution,
   .saves({"input", "weight"})
   .grad(grad_convolution)
   .autocast_cuda(Autocast::Lower)
+  .complex_composite([](const Tensor& input, const Tensor& weight, const Tensor& bias, IntList stride, IntList padding,
+                        IntList dilation, bool transposed, IntList output_padding, int64_t groups) {
+    STRATA_CHECK(input.dtype() == weight.dtype() && (!bias || bias.dtype() == input.dtype()), Runtime,
+                 "convolution: expected all operands to have one dtype, but got {} and {}; convert one with .to()",
+                 name_of(input.dtype()), name_of(weight.dtype()));
+    // (a + ib) * (c + id) = (a * c - b * d) + i (a * d + b * c), with the bias in the first and third product.
+    const auto product = [&](const Tensor& x, const Tensor& w, const Tensor& b) {
+      return convolution(x, w, b, stride, padding, dilation, transposed, output_padding, groups);
+    };
+    const Tensor a = real(input), b = imag(input), c = real(weight), d = imag(weight);
+    return complex(sub(product(a, c, bias ? real(bias) : Tensor()), product(b, d, {})),
+                   add(product(a, d, bias ? imag(bias) : Tensor()), product(b, c, {})));
+  })
   .samples({"f(2,4,5), f(6,2,3), f(6), [2], [1], [1], False, [0], 2",
             "f(2,4,5), f(4,3,3), None, [2], [1], [1], True, [1], 2",
             "f(1,2,5,6), f(3,2,2,3), f(3), [1,2], [0,1], [2,1], False, [0,0], 1"})

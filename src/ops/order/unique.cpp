@@ -81,7 +81,7 @@ std::tuple<Tensor, Tensor, Tensor> group_elements(const Tensor& input, bool cons
     return {first, wanted.inverse ? reshape(inverse, input.shape()) : inverse, counts};
   }
   const Tensor order = consecutive ? Tensor() : argsort(x);
-  const Groups g = dispatch_dtype(x.dtype(), [&]<class T>() {
+  const Groups g = dispatch_real(x.dtype(), [&]<class T>() {
     const T* p = x.data<T>();
     return group(order ? order.data<int64_t>() : nullptr, x.numel(), [&](int64_t a, int64_t b) {
       if constexpr (std::is_arithmetic_v<T>) return p[a] == p[b];
@@ -124,7 +124,7 @@ std::tuple<Tensor, Tensor, Tensor> group_slices(const Tensor& input, int64_t dim
       n > 1 ? any(ne(narrow(sorted, 0, 1, n - 1), narrow(sorted, 0, 0, n - 1)), int64_t{1}) : zeros({0}, kBool);
     return group_on_device(starts_from(differs, n), true, order, wanted);
   }
-  const Groups g = dispatch_dtype(rows.dtype(), [&]<class T>() {
+  const Groups g = dispatch_real(rows.dtype(), [&]<class T>() {
     const T* p = rows.data<T>();
     const auto value = [&](int64_t row, int64_t i) {
       if constexpr (std::is_arithmetic_v<T>) return p[row * width + i];

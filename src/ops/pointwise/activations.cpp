@@ -1,6 +1,7 @@
 // Activations of neural networks. Frequent ones have a gradient in one kernel (activations_backward.cpp).
 #include "strata/args/pointwise/activations.h"
 #include "device/functors/activations.h"
+#include "device/functors/complex.h"
 #include "ops/pointwise/pointwise.h"
 
 namespace strata {
@@ -9,10 +10,15 @@ STRATA_OP(sigmoid, "sigmoid(Tensor input) -> Tensor")
   .doc("1 / (1 + exp(-x)).")
   .pointwise<fn::Sigmoid>()
   .saves_result()
-  .grad([](G c, const Tensor& g) -> Grads { return {sigmoid_backward(g, c.result())}; })
+  .grad([](G c, const Tensor& g) -> Grads {
+    const Tensor y = c.result();
+    if (is_complex(y.dtype())) return {mul(g, conj(mul(y, rsub(y, 1))))};
+    return {sigmoid_backward(g, y)};
+  })
   .inplace()
   .nn()
   .alias("special.expit")
+  .complex<fn::ComplexSigmoid>()
   .samples({"f(3,4)", "f()"});
 
 STRATA_OP(relu, "relu(Tensor input) -> Tensor")

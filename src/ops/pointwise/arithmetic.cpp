@@ -1,6 +1,7 @@
 // Sums, products, quotients, extrema, powers and signs.
 #include "strata/args/pointwise/arithmetic.h"
 #include "device/functors/arithmetic.h"
+#include "device/functors/complex.h"
 #include "ops/pointwise/pointwise.h"
 
 namespace strata {
@@ -9,10 +10,10 @@ STRATA_OP(add, "add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor")
   .doc("input + alpha * other, with broadcasting and type promotion.")
   .pointwise<fn::Add>()
   .grad([](const grads::add& c, const Tensor& g) -> Grads {
-    const Value& alpha = c.alpha_value();
-    return {g, !c.needs_other() ? Tensor() : alpha.number() == 1 ? g : mul(g, alpha.scalar())};
+    return {g, c.needs_other() ? times_conjugate(g, c.alpha()) : Tensor()};
   })
   .inplace()
+  .complex<fn::ComplexAdd>()
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4), alpha=2", "f(2,1,3), f(4,1)", "f(2,3), 2.5", "f(), f(3)", "f(0,3), f(3)"})
   .error("f(2,3), f(4)", ErrorKind::Runtime, "do not broadcast");
 
@@ -21,11 +22,11 @@ STRATA_OP(sub, "sub(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor")
   .pointwise<fn::Sub>()
   .dtypes(kNumericTypes, "use logical_xor for bool tensors")
   .grad([](const grads::sub& c, const Tensor& g) -> Grads {
-    const Value& alpha = c.alpha_value();
-    return {g, !c.needs_other() ? Tensor() : alpha.number() == 1 ? neg(g) : mul(g, -alpha.number())};
+    return {g, c.needs_other() ? neg(times_conjugate(g, c.alpha())) : Tensor()};
   })
   .inplace()
   .alias("subtract")
+  .complex<fn::ComplexSub>()
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4), alpha=2", "f(2,3), 2", "f(), f(2)"})
   .error("b(3), b(3)", ErrorKind::NotImplemented, "use logical_xor");
 
@@ -34,9 +35,9 @@ STRATA_OP(rsub, "rsub(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor")
   .pointwise<fn::Rsub>()
   .dtypes(kNumericTypes, "use logical_xor for bool tensors")
   .grad([](const grads::rsub& c, const Tensor& g) -> Grads {
-    const Value& alpha = c.alpha_value();
-    return {!c.needs_input() ? Tensor() : alpha.number() == 1 ? neg(g) : mul(g, -alpha.number()), g};
+    return {c.needs_input() ? neg(times_conjugate(g, c.alpha())) : Tensor(), g};
   })
+  .complex<fn::ComplexRsub>()
   .samples({"f(3,4), f(4)", "f(3), 1.5, alpha=2"});
 
 STRATA_OP(mul, "mul(Tensor input, Tensor other) -> Tensor")
@@ -44,11 +45,12 @@ STRATA_OP(mul, "mul(Tensor input, Tensor other) -> Tensor")
   .pointwise<fn::Mul>()
   .saves_each_for_the_other()
   .grad([](const grads::mul& c, const Tensor& g) -> Grads {
-    return {c.needs_input() ? mul(g, c.other_operand()) : Tensor(),
-            c.needs_other() ? mul(g, c.input_operand()) : Tensor()};
+    return {c.needs_input() ? times_conjugate(g, c.other_operand()) : Tensor(),
+            c.needs_other() ? times_conjugate(g, c.input_operand()) : Tensor()};
   })
   .inplace()
   .alias("multiply")
+  .complex<fn::ComplexMul>()
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4)", "f(2,3), -1.5", "f(2,1), f(3)", "f(), f()"})
   .error("f(2,3), f(4)", ErrorKind::Runtime, "do not broadcast");
 
@@ -56,6 +58,9 @@ namespace {
 int rounding_variant(const Args& args) {
   const args::div a(args);
   if (!a.rounding_mode()) return 0;
+  for (const uint32_t k : {0u, 1u})
+    STRATA_CHECK(!args.is_tensor(k) || !is_complex(args.tensor(k).dtype), NotImplemented,
+                 "div: rounding_mode is not supported for {}", name_of(args.tensor(k).dtype));
   const std::string_view mode = *a.rounding_mode();
   if (mode == "trunc") return 1;
   if (mode == "floor") return 2;
@@ -63,7 +68,7 @@ int rounding_variant(const Args& args) {
 }
 // d(a / b)/db = -a / b^2
 Tensor divisor_grad(const Tensor& g, const Operand& a, const Tensor& b) {
-  return neg(mul(div(g, b), call(op_div, Args(a, b, Value()))));
+  return neg(mul(div(g, conjugated(b)), conjugated(call(op_div, Args(a, b, Value())))));
 }
 }  // namespace
 
@@ -78,12 +83,13 @@ STRATA_OP(div, "div(Tensor input, Tensor other, *, str? rounding_mode=None) -> T
     if (c.rounding_mode()) {  // a step function: the slope is 0 everywhere
       return {c.needs_input() ? no_slope(g) : Tensor(), c.needs_other() ? no_slope(g) : Tensor()};
     }
-    return {c.needs_input() ? div(g, c.other_operand()) : Tensor(),
+    return {c.needs_input() ? over_conjugate(g, c.other_operand()) : Tensor(),
             c.needs_other() ? divisor_grad(g, c.input_operand(), c.other()) : Tensor()};
   })
   .inplace()
   .alias("divide")
   .alias("true_divide")
+  .complex<fn::ComplexDiv>()
   .samples({"f(3,4), p(3,4)", "f(3,4), p(4)", "f(2,3), 4", "f(3,4), p(3,4), rounding_mode='floor'",
             "f(3,4), p(4), rounding_mode='trunc'"})
   .error("f(3), f(3), rounding_mode='up'", ErrorKind::Runtime, "expected None, 'trunc' or 'floor'");
@@ -262,6 +268,7 @@ STRATA_OP(neg, "neg(Tensor input) -> Tensor")
   .grad([](G, const Tensor& g) -> Grads { return {neg(g)}; })
   .inplace()
   .alias("negative")
+  .complex<fn::ComplexNeg>()
   .samples({"f(3,4)", "f()", "f(0,2)"})
   .error("b(3)", ErrorKind::NotImplemented, "the bool dtype is not supported; use logical_not");
 
@@ -270,6 +277,7 @@ STRATA_OP(positive, "positive(Tensor input) -> Tensor")
   .pointwise<fn::Copy>()
   .dtypes(kNumericTypes)
   .grad([](G, const Tensor& g) -> Grads { return {g}; })
+  .complex<fn::ComplexCopy>()
   .samples({"f(3,4)"});
 
 STRATA_OP(abs, "abs(Tensor input) -> Tensor")
@@ -277,9 +285,10 @@ STRATA_OP(abs, "abs(Tensor input) -> Tensor")
   .pointwise<fn::Abs>()
   .dtypes(kNumericTypes)
   .saves({"input"})
-  .grad([](const grads::abs& c, const Tensor& g) -> Grads { return {mul(g, sign(c.input()))}; })
+  .grad([](const grads::abs& c, const Tensor& g) -> Grads { return {mul(g, sgn(c.input()))}; })
   .inplace()
   .alias("absolute")
+  .complex<fn::ComplexAbs>()
   .samples({"f(3,4)", "f()"});
 
 STRATA_OP(sign, "sign(Tensor input) -> Tensor")
@@ -287,7 +296,22 @@ STRATA_OP(sign, "sign(Tensor input) -> Tensor")
   .pointwise<fn::Sign>()
   .grad([](G, const Tensor& g) -> Grads { return {no_slope(g)}; })
   .inplace()
-  .alias("sgn")
+  .samples({"f(3,4)"});
+
+STRATA_OP(sgn, "sgn(Tensor input) -> Tensor")
+  .doc("sign for real numbers; input / |input| for complex ones, and 0 for 0.")
+  .pointwise<fn::Sign>()
+  .saves({"input"})
+  .saves_result()
+  .grad([](const grads::sgn& c, const Tensor& g) -> Grads {
+    if (!is_complex(c.result().dtype())) return {no_slope(g)};
+    // Only the part of g that is perpendicular to the number changes its direction.
+    const Tensor s = c.result(), r = abs(c.input()), none = eq(r, 0);
+    const Tensor along = mul(s, real(mul(g, conj(s))));
+    return {masked_fill(div(sub(g, along), masked_fill(r, none, 1)), none, 0)};
+  })
+  .inplace()
+  .complex<fn::ComplexSgn>()
   .samples({"f(3,4)"});
 
 STRATA_OP(square, "square(Tensor input) -> Tensor")
@@ -298,18 +322,20 @@ STRATA_OP(square, "square(Tensor input) -> Tensor")
     if (c.out().dtype() == DType::Bool) c.out()->dtype = DType::I64;
   })
   .saves({"input"})
-  .grad([](const grads::square& c, const Tensor& g) -> Grads { return {mul(g, mul(c.input(), 2))}; })
+  .grad([](const grads::square& c, const Tensor& g) -> Grads { return {mul(g, conjugated(mul(c.input(), 2)))}; })
   .autocast_cuda(Autocast::Float32)
   .inplace()
+  .complex<fn::ComplexSquare>()
   .samples({"f(3,4)"});
 
 STRATA_OP(reciprocal, "reciprocal(Tensor input) -> Tensor")
   .doc("1 / input.")
   .pointwise<fn::Reciprocal>()
   .saves_result()
-  .grad([](G c, const Tensor& g) -> Grads { return {neg(mul(g, square(c.result())))}; })
+  .grad([](G c, const Tensor& g) -> Grads { return {neg(mul(g, conjugated(square(c.result()))))}; })
   .inplace()
   .autocast_cuda(Autocast::Float32)
+  .complex<fn::ComplexReciprocal>()
   .samples({"p(3,4)"});
 
 STRATA_OP(heaviside, "heaviside(Tensor input, Tensor values) -> Tensor")

@@ -2,6 +2,7 @@
 #include "strata/args/pointwise/compare.h"
 #include "device/functors/bitwise.h"
 #include "device/functors/compare.h"
+#include "device/functors/complex.h"
 #include "device/functors/ternary.h"
 #include "ops/pointwise/pointwise.h"
 #include "record/promotion.h"
@@ -12,6 +13,7 @@ STRATA_OP(eq, "eq(Tensor input, Tensor other) -> Tensor")
   .doc("Whether elements are equal, as a bool tensor.")
   .pointwise<fn::Eq>()
   .inplace()
+  .complex<fn::ComplexEq>()
   .samples({"i5(3,4), i5(4)", "f(3,4), f(3,4)", "i5(5), 2"})
   .error("f(2,3), f(4)", ErrorKind::Runtime, "do not broadcast");
 STRATA_OP(ne, "ne(Tensor input, Tensor other) -> Tensor")
@@ -19,6 +21,7 @@ STRATA_OP(ne, "ne(Tensor input, Tensor other) -> Tensor")
   .pointwise<fn::Ne>()
   .inplace()
   .alias("not_equal")
+  .complex<fn::ComplexNe>()
   .samples({"i5(3,4), i5(4)", "i5(5), 2"});
 STRATA_OP(lt, "lt(Tensor input, Tensor other) -> Tensor")
   .doc("input < other, as a bool tensor.")
@@ -49,34 +52,41 @@ STRATA_OP(logical_and, "logical_and(Tensor input, Tensor other) -> Tensor")
   .doc("Whether both elements are true (not zero).")
   .pointwise<fn::LogicalAnd>()
   .inplace()
+  .complex<fn::ComplexLogicalAnd>()
   .samples({"b(3,4), b(4)", "i5(3), i5(3)", "f(3), f(3)"});
 STRATA_OP(logical_or, "logical_or(Tensor input, Tensor other) -> Tensor")
   .doc("Whether one of two elements is true (not zero).")
   .pointwise<fn::LogicalOr>()
   .inplace()
+  .complex<fn::ComplexLogicalOr>()
   .samples({"b(3,4), b(4)", "i5(3), i5(3)"});
 STRATA_OP(logical_xor, "logical_xor(Tensor input, Tensor other) -> Tensor")
   .doc("Whether exactly one of two elements is true (not zero).")
   .pointwise<fn::LogicalXor>()
   .inplace()
+  .complex<fn::ComplexLogicalXor>()
   .samples({"b(3,4), b(4)", "i5(3), i5(3)"});
 STRATA_OP(logical_not, "logical_not(Tensor input) -> Tensor")
   .doc("Whether an element is false (zero).")
   .pointwise<fn::LogicalNot>()
   .inplace()
+  .complex<fn::ComplexLogicalNot>()
   .samples({"b(3,4)", "i5(3)", "f(3)"});
 
 STRATA_OP(isnan, "isnan(Tensor input) -> Tensor")
   .doc("Whether an element is NaN.")
   .pointwise<fn::IsNan>()
+  .complex<fn::ComplexIsNan>()
   .samples({"f(3,4)"});
 STRATA_OP(isinf, "isinf(Tensor input) -> Tensor")
   .doc("Whether an element is infinite.")
   .pointwise<fn::IsInf>()
+  .complex<fn::ComplexIsInf>()
   .samples({"f(3,4)"});
 STRATA_OP(isfinite, "isfinite(Tensor input) -> Tensor")
   .doc("Whether an element is neither infinite nor NaN.")
   .pointwise<fn::IsFinite>()
+  .complex<fn::ComplexIsFinite>()
   .samples({"f(3,4)"});
 STRATA_OP(isposinf, "isposinf(Tensor input) -> Tensor")
   .doc("Whether an element is positive infinity.")
@@ -103,6 +113,7 @@ STRATA_OP(isclose,
                  name_of(b.tensor->dtype));
     infer_pointwise(c);
   })
+  .complex<fn::ComplexIsClose>()
   .samples({"f(3,4), f(3,4)", "f(3), f(3), rtol=10.0", "f(3), f(3), equal_nan=True"})
   .error("f(3), f(3), rtol=-0.4", ErrorKind::Runtime, "greater than or equal to zero")
   .error("f(3), f(3), atol=-0.4", ErrorKind::Runtime, "greater than or equal to zero")
@@ -175,6 +186,7 @@ STRATA_OP(where, "where(Tensor condition, Tensor input, Tensor other) -> Tensor"
     return {Tensor(), c.needs_input() ? where(condition, g, 0) : Tensor(),
             c.needs_other() ? masked_fill(g, condition, 0) : Tensor()};
   })
+  .complex<fn::ComplexWhere>()
   .samples({"b(3,4), f(3,4), f(3,4)", "b(3,1), f(4), f(3,4)", "b(4), f(4), 0", "b(4), 1.5, f(3,4)"})
   .error("b(3), f(4), f(4)", ErrorKind::Runtime, "do not broadcast");
 
@@ -197,6 +209,7 @@ STRATA_OP(masked_fill, "masked_fill(Tensor input, Tensor mask, Tensor value) -> 
             c.needs_value() ? where(mask, g, 0) : Tensor()};
   })
   .inplace()
+  .complex<fn::ComplexMaskedFill>()
   .samples({"f(3,4), b(3,4), 2.5", "f(3,4), b(4), f()"})
   .error("f(2,2), b(), f(1)", ErrorKind::Runtime, "0-dimensional value tensor")
   .error("i9(3), b(3), 1e30", ErrorKind::Runtime, "without overflow");
@@ -210,12 +223,14 @@ STRATA_OP(lerp, "lerp(Tensor input, Tensor end, Tensor weight) -> Tensor")
     const Operand weight = c.weight_operand();
     grads::lerp::Result out;
     if (c.needs_input())
-      out.input = mul(g, weight.value.is_number() ? Operand(1 - weight.value.number()) : Operand(rsub(c.weight(), 1)));
-    if (c.needs_end()) out.end = mul(g, weight);
-    if (c.needs_weight()) out.weight = mul(g, sub(c.end(), c.input_operand()));
+      out.input =
+        weight.value.is_number() ? mul(g, 1 - weight.value.number()) : mul(g, conjugated(rsub(c.weight(), 1)));
+    if (c.needs_end()) out.end = times_conjugate(g, weight);
+    if (c.needs_weight()) out.weight = mul(g, conjugated(sub(c.end(), c.input_operand())));
     return out;
   })
   .inplace()
+  .complex<fn::ComplexLerp>()
   .samples({"f(3,4), f(4), 0.3", "f(3,4), f(3,4), f(4)", "f(3), f(3), 0.8"});
 
 STRATA_OP(addcmul, "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor")
@@ -224,12 +239,13 @@ STRATA_OP(addcmul, "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Sca
   .dtypes(kNumericTypes)
   .saves({"tensor1", "tensor2"})
   .grad([](const grads::addcmul& c, const Tensor& g) -> Grads {
-    const Tensor scaled = c.value_value().number() == 1 ? g : mul(g, c.value());
-    return {g, c.needs_tensor1() ? mul(scaled, c.tensor2_operand()) : Tensor(),
-            c.needs_tensor2() ? mul(scaled, c.tensor1_operand()) : Tensor()};
+    const Tensor scaled = times_conjugate(g, c.value());
+    return {g, c.needs_tensor1() ? times_conjugate(scaled, c.tensor2_operand()) : Tensor(),
+            c.needs_tensor2() ? times_conjugate(scaled, c.tensor1_operand()) : Tensor()};
   })
   .inplace()
   .autocast_cuda(Autocast::Promote)
+  .complex<fn::ComplexAddcmul>()
   .samples({"f(3,4), f(4), f(3,1)", "~f(3,4), f(4), f(4), value=0.5"});
 
 STRATA_OP(addcdiv, "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor")
@@ -238,15 +254,17 @@ STRATA_OP(addcdiv, "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Sca
   .dtypes(kFloatingTypes, "convert the tensors to a floating-point dtype first")
   .saves({"tensor1", "tensor2"})
   .grad([](const grads::addcdiv& c, const Tensor& g) -> Grads {
-    const Tensor scaled = c.value_value().number() == 1 ? g : mul(g, c.value());
+    const Tensor scaled = times_conjugate(g, c.value());
     grads::addcdiv::Result out;
     out.input = g;
-    if (c.needs_tensor1()) out.tensor1 = div(scaled, c.tensor2_operand());
-    if (c.needs_tensor2()) out.tensor2 = neg(div(mul(scaled, c.tensor1_operand()), square(c.tensor2())));
+    if (c.needs_tensor1()) out.tensor1 = over_conjugate(scaled, c.tensor2_operand());
+    if (c.needs_tensor2())
+      out.tensor2 = neg(div(times_conjugate(scaled, c.tensor1_operand()), conjugated(square(c.tensor2()))));
     return out;
   })
   .inplace()
   .autocast_cuda(Autocast::Promote)
+  .complex<fn::ComplexAddcdiv>()
   .samples({"f(3,4), f(4), p(3,1)", "f(3,4), f(4), p(4), value=0.5"});
 
 }  // namespace strata

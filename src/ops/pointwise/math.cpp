@@ -2,6 +2,7 @@
 // except that rounding leaves them unchanged.
 #include "strata/args/pointwise/math.h"
 #include "device/functors/arithmetic.h"
+#include "device/functors/complex.h"
 #include "device/functors/unary_math.h"
 #include "ops/pointwise/pointwise.h"
 
@@ -11,73 +12,81 @@ STRATA_OP(exp, "exp(Tensor input) -> Tensor")
   .doc("e to the power of each element.")
   .pointwise<fn::Exp>()
   .saves_result()
-  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, c.result())}; })
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, conjugated(c.result()))}; })
   .inplace()
   .autocast_cuda(Autocast::Float32)
+  .complex<fn::ComplexExp>()
   .samples({"f(3,4)", "f()", "f(0,3)"});
 
 STRATA_OP(exp2, "exp2(Tensor input) -> Tensor")
   .doc("2 to the power of each element.")
   .pointwise<fn::Exp2>()
   .saves_result()
-  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, mul(c.result(), M_LN2))}; })
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, conjugated(mul(c.result(), M_LN2)))}; })
   .inplace()
   .alias("special.exp2")
+  .complex<fn::ComplexExp2>()
   .samples({"f(3,4)"});
 
 STRATA_OP(expm1, "expm1(Tensor input) -> Tensor")
   .doc("exp(input) - 1, accurate near zero.")
   .pointwise<fn::Expm1>()
   .saves_result()
-  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, add(c.result(), 1))}; })
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, conjugated(add(c.result(), 1)))}; })
   .inplace()
   .alias("special.expm1")
   .autocast_cuda(Autocast::Float32)
+  .complex<fn::ComplexExpm1>()
   .samples({"f(3,4)"});
 
 STRATA_OP(log, "log(Tensor input) -> Tensor")
   .doc("The natural logarithm of each element; NaN for negative ones.")
   .pointwise<fn::Log>()
   .saves({"input"})
-  .grad([](const grads::log& c, const Tensor& g) -> Grads { return {div(g, c.input())}; })
+  .grad([](const grads::log& c, const Tensor& g) -> Grads { return {div(g, conjugated(c.input()))}; })
   .inplace()
   .autocast_cuda(Autocast::Float32)
+  .complex<fn::ComplexLog>()
   .samples({"p(3,4)", "p()"});
 
 STRATA_OP(log2, "log2(Tensor input) -> Tensor")
   .doc("The logarithm to base 2.")
   .pointwise<fn::Log2>()
   .saves({"input"})
-  .grad([](const grads::log2& c, const Tensor& g) -> Grads { return {div(g, mul(c.input(), M_LN2))}; })
+  .grad([](const grads::log2& c, const Tensor& g) -> Grads { return {div(g, conjugated(mul(c.input(), M_LN2)))}; })
   .inplace()
   .autocast_cuda(Autocast::Float32)
+  .complex<fn::ComplexLog2>()
   .samples({"p(3,4)"});
 
 STRATA_OP(log10, "log10(Tensor input) -> Tensor")
   .doc("The logarithm to base 10.")
   .pointwise<fn::Log10>()
   .saves({"input"})
-  .grad([](const grads::log10& c, const Tensor& g) -> Grads { return {div(g, mul(c.input(), M_LN10))}; })
+  .grad([](const grads::log10& c, const Tensor& g) -> Grads { return {div(g, conjugated(mul(c.input(), M_LN10)))}; })
   .inplace()
   .autocast_cuda(Autocast::Float32)
+  .complex<fn::ComplexLog10>()
   .samples({"p(3,4)"});
 
 STRATA_OP(log1p, "log1p(Tensor input) -> Tensor")
   .doc("log(1 + input), accurate near zero.")
   .pointwise<fn::Log1p>()
   .saves({"input"})
-  .grad([](const grads::log1p& c, const Tensor& g) -> Grads { return {div(g, add(c.input(), 1))}; })
+  .grad([](const grads::log1p& c, const Tensor& g) -> Grads { return {div(g, conjugated(add(c.input(), 1)))}; })
   .inplace()
   .alias("special.log1p")
   .autocast_cuda(Autocast::Float32)
+  .complex<fn::ComplexLog1p>()
   .samples({"p(3,4)", "u(3)"});
 
 STRATA_OP(sqrt, "sqrt(Tensor input) -> Tensor")
   .doc("The square root; NaN for negative elements.")
   .pointwise<fn::Sqrt>()
   .saves_result()
-  .grad([](G c, const Tensor& g) -> Grads { return {div(g, mul(c.result(), 2))}; })
+  .grad([](G c, const Tensor& g) -> Grads { return {div(g, conjugated(mul(c.result(), 2)))}; })
   .inplace()
+  .complex<fn::ComplexSqrt>()
   .samples({"p(3,4)"});
 
 STRATA_OP(root_of_positive, "_root_of_positive(Tensor input) -> Tensor")
@@ -95,117 +104,145 @@ STRATA_OP(rsqrt, "rsqrt(Tensor input) -> Tensor")
   .doc("1 / sqrt(input).")
   .pointwise<fn::Rsqrt>()
   .saves_result()
-  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, mul(pow(c.result(), 3), -0.5))}; })
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, conjugated(mul(pow(c.result(), 3), -0.5)))}; })
   .inplace()
   .autocast_cuda(Autocast::Float32)
+  .complex<fn::ComplexRsqrt>()
   .samples({"p(3,4)"});
 
 STRATA_OP(sin, "sin(Tensor input) -> Tensor")
   .doc("The sine of angles in radians.")
   .pointwise<fn::Sin>()
   .saves({"input"})
-  .grad([](const grads::sin& c, const Tensor& g) -> Grads { return {mul(g, cos(c.input()))}; })
+  .grad([](const grads::sin& c, const Tensor& g) -> Grads { return {mul(g, conjugated(cos(c.input())))}; })
   .inplace()
+  .complex<fn::ComplexSin>()
   .samples({"f(3,4)"});
 
 STRATA_OP(cos, "cos(Tensor input) -> Tensor")
   .doc("The cosine of angles in radians.")
   .pointwise<fn::Cos>()
   .saves({"input"})
-  .grad([](const grads::cos& c, const Tensor& g) -> Grads { return {neg(mul(g, sin(c.input())))}; })
+  .grad([](const grads::cos& c, const Tensor& g) -> Grads { return {neg(mul(g, conjugated(sin(c.input()))))}; })
   .inplace()
+  .complex<fn::ComplexCos>()
   .samples({"f(3,4)"});
 
 STRATA_OP(tan, "tan(Tensor input) -> Tensor")
   .doc("The tangent of angles in radians.")
   .pointwise<fn::Tan>()
   .saves_result()
-  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, add(square(c.result()), 1))}; })
+  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, conjugated(add(square(c.result()), 1)))}; })
   .inplace()
   .autocast_cuda(Autocast::Float32)
+  .complex<fn::ComplexTan>()
   .samples({"u(3,4)"});
 
 STRATA_OP(asin, "asin(Tensor input) -> Tensor")
   .doc("The angle whose sine is input; NaN outside [-1, 1].")
   .pointwise<fn::Asin>()
   .saves({"input"})
-  .grad([](const grads::asin& c, const Tensor& g) -> Grads { return {mul(g, rsqrt(rsub(square(c.input()), 1)))}; })
+  .grad([](const grads::asin& c, const Tensor& g) -> Grads {
+    return {mul(g, conjugated(rsqrt(rsub(square(c.input()), 1))))};
+  })
   .inplace()
   .alias("arcsin")
   .autocast_cuda(Autocast::Float32)
+  .complex<fn::ComplexAsin>()
   .samples({"u(3,4)"});
 
 STRATA_OP(acos, "acos(Tensor input) -> Tensor")
   .doc("The angle whose cosine is input; NaN outside [-1, 1].")
   .pointwise<fn::Acos>()
   .saves({"input"})
-  .grad([](const grads::acos& c, const Tensor& g) -> Grads { return {neg(mul(g, rsqrt(rsub(square(c.input()), 1))))}; })
+  .grad([](const grads::acos& c, const Tensor& g) -> Grads {
+    return {neg(mul(g, conjugated(rsqrt(rsub(square(c.input()), 1)))))};
+  })
   .inplace()
   .alias("arccos")
   .autocast_cuda(Autocast::Float32)
+  .complex<fn::ComplexAcos>()
   .samples({"u(3,4)"});
 
 STRATA_OP(atan, "atan(Tensor input) -> Tensor")
   .doc("The angle whose tangent is input.")
   .pointwise<fn::Atan>()
   .saves({"input"})
-  .grad([](const grads::atan& c, const Tensor& g) -> Grads { return {div(g, add(square(c.input()), 1))}; })
+  .grad([](const grads::atan& c, const Tensor& g) -> Grads { return {div(g, conjugated(add(square(c.input()), 1)))}; })
   .inplace()
   .alias("arctan")
+  .complex<fn::ComplexAtan>()
   .samples({"f(3,4)"});
 
 STRATA_OP(sinh, "sinh(Tensor input) -> Tensor")
   .doc("The hyperbolic sine.")
   .pointwise<fn::Sinh>()
   .saves({"input"})
-  .grad([](const grads::sinh& c, const Tensor& g) -> Grads { return {mul(g, cosh(c.input()))}; })
+  .grad([](const grads::sinh& c, const Tensor& g) -> Grads { return {mul(g, conjugated(cosh(c.input())))}; })
   .inplace()
   .autocast_cuda(Autocast::Float32)
+  .complex<fn::ComplexSinh>()
   .samples({"f(3,4)"});
 
 STRATA_OP(cosh, "cosh(Tensor input) -> Tensor")
   .doc("The hyperbolic cosine.")
   .pointwise<fn::Cosh>()
   .saves({"input"})
-  .grad([](const grads::cosh& c, const Tensor& g) -> Grads { return {mul(g, sinh(c.input()))}; })
+  .grad([](const grads::cosh& c, const Tensor& g) -> Grads { return {mul(g, conjugated(sinh(c.input())))}; })
   .inplace()
   .autocast_cuda(Autocast::Float32)
+  .complex<fn::ComplexCosh>()
   .samples({"f(3,4)"});
 
 STRATA_OP(tanh, "tanh(Tensor input) -> Tensor")
   .doc("The hyperbolic tangent.")
   .pointwise<fn::Tanh>()
   .saves_result()
-  .grad([](G c, const Tensor& g) -> Grads { return {tanh_backward(g, c.result())}; })
+  .grad([](G c, const Tensor& g) -> Grads {
+    if (is_complex(c.result().dtype())) return {mul(g, conj(rsub(square(c.result()), 1)))};
+    return {tanh_backward(g, c.result())};
+  })
   .inplace()
   .nn()
+  .complex<fn::ComplexTanh>()
   .samples({"f(3,4)", "f()", "f(0,2)"});
 
 STRATA_OP(asinh, "asinh(Tensor input) -> Tensor")
   .doc("The inverse of sinh.")
   .pointwise<fn::Asinh>()
   .saves({"input"})
-  .grad([](const grads::asinh& c, const Tensor& g) -> Grads { return {mul(g, rsqrt(add(square(c.input()), 1)))}; })
+  .grad([](const grads::asinh& c, const Tensor& g) -> Grads {
+    return {mul(g, conjugated(rsqrt(add(square(c.input()), 1))))};
+  })
   .inplace()
   .alias("arcsinh")
+  .complex<fn::ComplexAsinh>()
   .samples({"f(3,4)"});
 
 STRATA_OP(acosh, "acosh(Tensor input) -> Tensor")
   .doc("The inverse of cosh; NaN below 1.")
   .pointwise<fn::Acosh>()
   .saves({"input"})
-  .grad([](const grads::acosh& c, const Tensor& g) -> Grads { return {mul(g, rsqrt(sub(square(c.input()), 1)))}; })
+  .grad([](const grads::acosh& c, const Tensor& g) -> Grads {
+    const Tensor x = c.input();
+    if (is_complex(x.dtype())) return {mul(g, conj(mul(rsqrt(sub(x, 1)), rsqrt(add(x, 1)))))};  // its branch cut
+    return {mul(g, rsqrt(sub(square(x), 1)))};
+  })
   .inplace()
   .alias("arccosh")
+  .complex<fn::ComplexAcosh>()
   .samples({"o(3,4)"});
 
 STRATA_OP(atanh, "atanh(Tensor input) -> Tensor")
   .doc("The inverse of tanh; NaN outside [-1, 1].")
   .pointwise<fn::Atanh>()
   .saves({"input"})
-  .grad([](const grads::atanh& c, const Tensor& g) -> Grads { return {div(g, rsub(square(c.input()), 1))}; })
+  .grad([](const grads::atanh& c, const Tensor& g) -> Grads {
+    return {div(g, conjugated(rsub(square(c.input()), 1)))};
+  })
   .inplace()
   .alias("arctanh")
+  .complex<fn::ComplexAtanh>()
   .samples({"u(3,4)"});
 
 STRATA_OP(deg2rad, "deg2rad(Tensor input) -> Tensor")

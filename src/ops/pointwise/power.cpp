@@ -4,6 +4,7 @@
 #include "cpu/reference.h"
 #include "cuda/creation/formulas.h"
 #include "device/functors/arithmetic.h"
+#include "device/functors/complex.h"
 #include "device/functors/unary_math.h"
 #include "ops/pointwise/pointwise.h"
 
@@ -15,6 +16,7 @@ int power_variant(const Args& args) {
   const args::pow arg(args);
   const Value& e = arg.exponent_value();
   if (!e.is_number() || !arg.has_input()) return 0;
+  if (is_complex(arg.input().dtype)) return 0;
   const double n = e.number();
   const bool floating = is_floating(arg.input().dtype);
   STRATA_CHECK(floating || e.tag == Tag::Float || n >= 0, Runtime,
@@ -32,17 +34,22 @@ Tensor base_grad(G c, const Tensor& g) {
   if (e.value.is_number()) {
     const double n = e.value.number();
     if (n == 0) return no_slope(g);
-    if (n == 2) return mul(g, mul(a.input(), 2));
-    return mul(g, mul(pow(a.input(), n - 1), n));
+    if (n == 2) return mul(g, conjugated(mul(a.input(), 2)));
+    return mul(g, conjugated(mul(pow(a.input(), n - 1), n)));
   }
   const Tensor exponent = a.exponent(), slope = mul(exponent, pow(a.input(), sub(exponent, 1)));
-  return masked_fill(mul(g, slope), eq(exponent, 0), 0);
+  return masked_fill(mul(g, conjugated(slope)), eq(exponent, 0), 0);
 }
 // d(b^e)/de = b^e log(b), and 0 where b is 0 and e is not negative
 Tensor exponent_grad(G c, const Tensor& g) {
   const grads::pow a(c);
   const Operand b = a.input_operand();
   const Tensor e = a.exponent(), r = c.result();
+  if (is_complex(r.dtype())) {
+    const Tensor base = b.value.is_number() ? full({}, b.value.scalar(), r.dtype()) : to(a.input(), r.dtype());
+    const Tensor zero = logical_and(eq(base, 0), ge(real(e), 0));
+    return masked_fill(mul(g, conj(mul(r, log(masked_fill(base, zero, 1))))), zero, 0);
+  }
   if (b.value.is_number()) {
     const double n = b.value.number();
     if (n == 0) return where(ge(e, 0), no_slope(g), mul(g, mul(r, -HUGE_VAL)));
@@ -63,6 +70,7 @@ STRATA_OP(pow, "pow(Tensor input, Tensor exponent) -> Tensor")
   })
   .inplace()
   .autocast_cuda(Autocast::Float32)
+  .complex<fn::ComplexPow>()
   .samples({"~p(3,4), f(3,4)", "p(3,4), 2.5", "f(3,4), 2", "f(3,4), 3", "p(3), 0.5", "~p(3), -1", "~2, f(3,4)",
             "~p(3,1), f(4)"})
   .error("i5(3), -2", ErrorKind::Runtime, "negative integer powers");

@@ -31,6 +31,9 @@ STRATA_API Tensor grad_of_selection(const GradContext& c, const Tensor& g, bool 
 
 // The dtype of the arithmetic, for an op's dtype argument.
 inline DType sum_dtype(const TensorImpl& x, const Value& dtype) {
+  STRATA_CHECK(!dtype || !is_complex(dtype.dtype()) || is_complex(x.dtype), NotImplemented,
+               "a {} tensor cannot be accumulated as {}; convert it with .to() first", name_of(x.dtype),
+               name_of(dtype.dtype()));
   return dtype ? dtype.dtype() : is_integral(x.dtype) ? DType::I64 : x.dtype;
 }
 

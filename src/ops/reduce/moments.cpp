@@ -96,18 +96,21 @@ STRATA_OP(var_correction,
   .with(add_device_kernel<false>)
   .saves({"input"})
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {variance_grad(c, g, false)}; })
+  .complex_composite([](const Tensor& input, OptIntList dim, std::optional<Scalar> correction, bool keepdim) {
+    return add(var(real(input), dim, correction, keepdim), var(imag(input), dim, correction, keepdim));
+  })
   .STRATA_MOMENT_SAMPLES;
 
 STRATA_OP(var, "var(Tensor input, bool unbiased) -> Tensor")
   .doc("The variance of all elements, with Bessel's correction when unbiased.")
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .composite([](const Tensor& input, bool unbiased) { return var(input, std::nullopt, bessel(unbiased), false); })
   .samples({"f(3,4), True", "f(3,4), False"})
   .error("i5(3), True", ErrorKind::Runtime, "floating point");
 
 STRATA_OP(var_dim, "var.dim(Tensor input, int[]? dim, bool unbiased, bool keepdim=False) -> Tensor")
   .doc("The variance over the given dimensions, with Bessel's correction when unbiased.")
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .composite([](const Tensor& input, OptIntList dim, bool unbiased, bool keepdim) {
     return var(input, dim, bessel(unbiased), keepdim);
   })
@@ -125,11 +128,14 @@ STRATA_OP(std_correction,
   .saves({"input"})
   .saves_result()
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {deviation_grad(c, g, false)}; })
+  .complex_composite([](const Tensor& input, OptIntList dim, std::optional<Scalar> correction, bool keepdim) {
+    return sqrt(var(input, dim, correction, keepdim));
+  })
   .STRATA_MOMENT_SAMPLES;
 
 STRATA_OP(std, "std(Tensor input, bool unbiased) -> Tensor")
   .doc("The standard deviation of all elements, with Bessel's correction when unbiased.")
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .composite([](const Tensor& input, bool unbiased) {
     return call(op_std_correction, Args(input, Value(), bessel(unbiased), false));
   })
@@ -138,7 +144,7 @@ STRATA_OP(std, "std(Tensor input, bool unbiased) -> Tensor")
 
 STRATA_OP(std_dim, "std.dim(Tensor input, int[]? dim, bool unbiased, bool keepdim=False) -> Tensor")
   .doc("The standard deviation over the given dimensions, with Bessel's correction when unbiased.")
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .composite([](const Tensor& input, OptIntList dim, bool unbiased, bool keepdim) {
     return call(op_std_correction, Args(input, dim, bessel(unbiased), keepdim));
   })

@@ -3,6 +3,7 @@
 #include "autograd/autograd.h"
 #include "cpu/reduce/scan.h"
 #include "cuda/reduce/scan.h"
+#include "ops/complex_parts.h"
 #include "ops/planned.h"
 #include "ops/reduce/common.h"
 #include "ops/reduce/kernels.h"
@@ -79,6 +80,9 @@ STRATA_OP(prod, "prod(Tensor input, *, dtype? dtype=None) -> Tensor")
   })
   .autocast_cuda(Autocast::Float32Result)
   .autocast_cpu(Autocast::Float32)
+  .complex_composite([](const Tensor& input, std::optional<DType> dtype) {
+    return complex_prod(reshape(input, {-1}), 0, false, dtype);
+  })
   .samples({"f(3,4)", "f()", "f(0,3)", "i5(2,2)", "b(3)", "f(2,3), dtype=float64"});
 
 STRATA_OP(prod_dim_int, "prod.dim_int(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
@@ -99,6 +103,9 @@ STRATA_OP(prod_dim_int, "prod.dim_int(Tensor input, int dim, bool keepdim=False,
   })
   .autocast_cuda(Autocast::Float32Result)
   .autocast_cpu(Autocast::Float32)
+  .complex_composite([](const Tensor& input, int64_t dim, bool keepdim, std::optional<DType> dtype) {
+    return complex_prod(input, dim, keepdim, dtype);
+  })
   .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), 1", "i5(3,4), 1", "f(0,3), 0", "f(), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -127,6 +134,9 @@ STRATA_OP(cumprod, "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tens
     return {cumprod_grad(g, c.input(), c.result(), normalize_dim(c.dim(), c.meta_of_input().ndim, "cumprod"))};
   })
   .autocast_cuda(Autocast::Float32Result)
+  .complex_composite([](const Tensor& input, int64_t dim, std::optional<DType> dtype) {
+    return complex_cumprod(input, dim, dtype);
+  })
   .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "i5(3,4), 1", "f(), 0", "f(0,3), 0", "b(4), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 

@@ -4,6 +4,7 @@
 #include "cpu/reduce/scan.h"
 #include "cpu/reference.h"
 #include "cuda/reduce/scan.h"
+#include "ops/complex_parts.h"
 #include "ops/planned.h"
 #include "ops/reduce/common.h"
 #include "strata/ops.h"
@@ -121,6 +122,9 @@ STRATA_OP(cumsum, "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor
   .with(add_scan<scan_call<Scan::Sum>>)
   .grad([](const GradContext& c, const Tensor& g) -> Grads { return {reverse_cumsum(g, dim_of(c))}; })
   .autocast_cuda(Autocast::Float32Result)
+  .complex_composite([](const Tensor& input, int64_t dim, std::optional<DType> dtype) {
+    return complex_cumsum(input, dim, dtype);
+  })
   .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "i5(3,4), 1", "f(), 0", "f(0,3), 0", "b(4), 0",
             "f(3,10), 0, dtype=float64"})
   .error("f(3), 1", ErrorKind::Index, "out of range");

@@ -1,5 +1,6 @@
 // sum, mean, nansum, nanmean, prod, any, all, count_nonzero.
 #include "strata/args/reduce/sums.h"
+#include "ops/complex_parts.h"
 #include "ops/reduce/common.h"
 #include "ops/reduce/kernels.h"
 #include "strata/ops.h"
@@ -90,6 +91,9 @@ STRATA_OP(sum, "sum(Tensor input, *, dtype? dtype=None) -> Tensor")
   .with(add_reduction<describe_fold<Fold::Sum, args::sum>>)
   .grad([](const grads::sum& c, const Tensor& g) -> Grads { return {spread(c, g)}; })
   .autocast_cuda(Autocast::Float32Result)
+  .complex_composite([](const Tensor& input, std::optional<DType> dtype) {
+    return complex_sum(input, (1u << input.dim()) - 1, false, dtype);
+  })
   .samples({"f(3,4)", "f()", "f(0,3)", "i5(3,4)", "b(7)", "f(2,3,5), dtype=float64"});
 
 STRATA_OP(sum_dim, "sum.dim(Tensor input, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
@@ -98,6 +102,9 @@ STRATA_OP(sum_dim, "sum.dim(Tensor input, int[]? dim, bool keepdim=False, *, dty
   .with(add_reduction<describe_fold<Fold::Sum, args::sum_dim>>)
   .grad([](const grads::sum_dim& c, const Tensor& g) -> Grads { return {spread(c, g)}; })
   .autocast_cuda(Autocast::Float32Result)
+  .complex_composite([](const Tensor& input, OptIntList dim, bool keepdim, std::optional<DType> dtype) {
+    return complex_sum(input, reduced_mask(*input, dim, "sum"), keepdim, dtype);
+  })
   .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f(2,3,4), None, True", "f(), 0", "f(0,3), 0",
             "i5(3,4), 1", "b(3,4), 0", "f(3,4), 1, dtype=float64"})
   .error("f(2,3), 5", ErrorKind::Index, "out of range")
@@ -123,6 +130,9 @@ STRATA_OP(mean, "mean(Tensor input, *, dtype? dtype=None) -> Tensor")
   .grad([](const grads::mean& c, const Tensor& g) -> Grads {
     return {div(spread(c, g), elements_per_result(c.meta_of_input(), g))};
   })
+  .complex_composite([](const Tensor& input, std::optional<DType> dtype) {
+    return complex_mean(input, (1u << input.dim()) - 1, false, dtype);
+  })
   .samples({"f(3,4)", "f()", "f(0,3)", "i5(3,4), dtype=float32"})
   .error("i5(3)", ErrorKind::NotImplemented, "could not infer output dtype");
 
@@ -133,6 +143,9 @@ STRATA_OP(mean_dim, "mean.dim(Tensor input, int[]? dim, bool keepdim=False, *, d
   .dtypes(kFloatingTypes)
   .grad([](const grads::mean_dim& c, const Tensor& g) -> Grads {
     return {div(spread(c, g), elements_per_result(c.meta_of_input(), g))};
+  })
+  .complex_composite([](const Tensor& input, OptIntList dim, bool keepdim, std::optional<DType> dtype) {
+    return complex_mean(input, reduced_mask(*input, dim, "mean"), keepdim, dtype);
   })
   .samples({"f(3,4), 0", "f(3,4), 1, True", "f(2,3,4), [0,2]", "f(2,3,4), None, True", "i5(3,4), 1, dtype=float64"})
   .error("f(2,3), -3", ErrorKind::Index, "out of range")
@@ -154,12 +167,14 @@ STRATA_OP(any, "any(Tensor input) -> Tensor")
   .doc("True when any element is not zero (NaN counts as true).")
   .infer(infer_bool<args::any>)
   .with(add_reduction<describe_own_type<Fold::Any, args::any>>)
+  .complex_composite([](const Tensor& input) { return any(ne(input, 0)); })
   .samples({"b(7)", "f(3,4)", "i5(3)", "b(0)", "b()"});
 
 STRATA_OP(any_dim, "any.dim(Tensor input, int[]? dim, bool keepdim=False) -> Tensor")
   .doc("True where any element along the given dimensions is not zero.")
   .infer(infer_bool<args::any_dim>)
   .with(add_reduction<describe_own_type<Fold::Any, args::any_dim>>)
+  .complex_composite([](const Tensor& input, OptIntList dim, bool keepdim) { return any(ne(input, 0), dim, keepdim); })
   .samples({"b(3,4), 0", "f(3,4), 1, True", "i5(2,3,4), [0,2]", "b(0,3), 0"})
   .error("b(3), 1", ErrorKind::Index, "out of range");
 
@@ -167,12 +182,14 @@ STRATA_OP(all, "all(Tensor input) -> Tensor")
   .doc("True when no element is zero.")
   .infer(infer_bool<args::all>)
   .with(add_reduction<describe_own_type<Fold::All, args::all>>)
+  .complex_composite([](const Tensor& input) { return all(ne(input, 0)); })
   .samples({"b(7)", "f(3,4)", "i5(3)", "b(0)", "b()"});
 
 STRATA_OP(all_dim, "all.dim(Tensor input, int[]? dim, bool keepdim=False) -> Tensor")
   .doc("True where no element along the given dimensions is zero.")
   .infer(infer_bool<args::all_dim>)
   .with(add_reduction<describe_own_type<Fold::All, args::all_dim>>)
+  .complex_composite([](const Tensor& input, OptIntList dim, bool keepdim) { return all(ne(input, 0), dim, keepdim); })
   .samples({"b(3,4), 0", "f(3,4), 1, True", "i5(2,3,4), [0,2]", "b(0,3), 0"})
   .error("b(3), 1", ErrorKind::Index, "out of range");
 
@@ -184,6 +201,7 @@ STRATA_OP(count_nonzero, "count_nonzero(Tensor input, int[]? dim=None) -> Tensor
     c.out()->dtype = DType::I64;
   })
   .with(add_reduction<describe_count>)
+  .complex_composite([](const Tensor& input, OptIntList dim) { return count_nonzero(ne(input, 0), dim); })
   .samples({"i5(3,4)", "f(3,4), 0", "b(2,3,4), [0,2]", "i5(0,3), 0"})
   .error("i5(3), 1", ErrorKind::Index, "out of range");
 

@@ -1,41 +1,12 @@
-// Functions for complex numbers that are trivial for real ones, and a few names that PyTorch programs use.
+// A few names that PyTorch programs use.
 #include <cmath>
 
 #include "base/checked.h"
 #include "base/host_memory.h"
-#include "device/functors/unary_math.h"
 #include "ops/pointwise/pointwise.h"
 #include "strata/ops.h"
 
 namespace strata {
-
-STRATA_OP(conj, "conj(Tensor(a) input) -> Tensor(a)")
-  .doc("The tensor itself: there are no complex dtypes.")
-  .alias("resolve_conj")
-  .alias("resolve_neg")
-  .alias("conj_physical")
-  .no_out()
-  .composite([](const Tensor& input) { return input; })
-  .samples({"f(3)", "i5(3)"});
-
-STRATA_OP(real, "real(Tensor(a) input) -> Tensor(a)")
-  .doc("The tensor itself: there are no complex dtypes.")
-  .no_method()
-  .no_out()
-  .composite([](const Tensor& input) { return input; })
-  .samples({"f(3)", "i5(3)"});
-
-STRATA_OP(angle, "angle(Tensor input) -> Tensor")
-  .doc("0 for numbers that are not negative, pi for negative ones, NaN for NaN.")
-  .pointwise<fn::Angle>()
-  .grad([](G, const Tensor& g) -> Grads { return {no_slope(g)}; })
-  .samples({"f(3,4)", "i5(3)"});
-
-STRATA_OP(isreal, "isreal(Tensor input) -> Tensor")
-  .doc("True for every element: there are no complex dtypes.")
-  .no_out()
-  .composite([](const Tensor& input) { return ones_like(input, DType::Bool); })
-  .samples({"f(3)"});
 
 STRATA_OP(sum_to_size, "sum_to_size(Tensor(a) input, int[] size) -> Tensor(a)")
   .doc("The sum over the dimensions in which size is 1 or missing: the adjoint of broadcasting from size.")

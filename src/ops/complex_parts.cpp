@@ -1,0 +1,115 @@
+#include "ops/complex_parts.h"
+
+#include "ops/reduce/common.h"
+#include "strata/ops.h"
+
+namespace strata {
+namespace {
+
+Tensor converted(const Tensor& z, const std::optional<DType>& dtype) { return dtype ? to(z, *dtype) : z; }
+
+std::vector<int64_t> dims_of(uint32_t mask, int ndim) {
+  std::vector<int64_t> dims;
+  for (int d = 0; d < ndim; ++d)
+    if (mask >> d & 1) dims.push_back(d);
+  return dims;
+}
+}  // namespace
+
+Tensor times_i(const Tensor& z) { return complex(neg(imag(z)), real(z)); }
+
+Tensor complex_sum(const Tensor& input, uint32_t reduced, bool keepdim, const std::optional<DType>& dtype) {
+  const Tensor z = converted(input, dtype);
+  const std::vector<int64_t> dims = dims_of(reduced, z.dim());
+  if (!is_complex(z.dtype())) return dims.empty() ? clone(z) : sum(z, OptIntList(dims), keepdim);
+  if (dims.empty()) return clone(z);
+  return view_as_complex(contiguous(sum(view_as_real(z), OptIntList(dims), keepdim)));
+}
+
+Tensor complex_mean(const Tensor& input, uint32_t reduced, bool keepdim, const std::optional<DType>& dtype) {
+  const Tensor z = converted(input, dtype);
+  return div(complex_sum(z, reduced, keepdim, std::nullopt), static_cast<double>(reduced_count(*z, reduced)));
+}
+
+Tensor complex_cumsum(const Tensor& input, int64_t dim, const std::optional<DType>& dtype) {
+  const int d = normalize_dim(dim, input.dim(), "cumsum");
+  const Tensor z = converted(input, dtype);
+  if (!is_complex(z.dtype())) return cumsum(z, d);
+  if (z.dim() == 0) return clone(z);
+  return view_as_complex(contiguous(cumsum(view_as_real(z), d)));
+}
+
+Tensor complex_prod(const Tensor& input, int64_t dim, bool keepdim, const std::optional<DType>& dtype) {
+  const int d = normalize_dim(dim, input.dim(), "prod");
+  Tensor z = converted(input, dtype);
+  if (!is_complex(z.dtype())) return prod(z, d, keepdim);
+  if (z.dim() == 0) return clone(z);
+  Tensor rest;  // the element that is left over if the number is odd
+  while (z.size(d) > 1) {
+    const int64_t half = z.size(d) / 2;
+    if (z.size(d) % 2) {
+      const Tensor last = narrow(z, d, 2 * half, 1);
+      rest = rest ? mul(rest, last) : last;
+    }
+    z = mul(narrow(z, d, 0, half), narrow(z, d, half, half));
+  }
+  if (z.size(d) == 0) {
+    std::vector<int64_t> shape(z.shape().begin(), z.shape().end());
+    shape[static_cast<size_t>(d)] = 1;
+    z = add(sum(z, int64_t{d}, true), ones(shape, z.dtype()));  // depends on z, so that it has a gradient
+  }
+  if (rest) z = mul(z, rest);
+  return keepdim ? clone(z) : clone(squeeze(z, d));
+}
+
+Tensor complex_cumprod(const Tensor& input, int64_t dim, const std::optional<DType>& dtype) {
+  const int d = normalize_dim(dim, input.dim(), "cumprod");
+  Tensor z = converted(input, dtype);
+  if (!is_complex(z.dtype())) return cumprod(z, d);
+  if (z.dim() == 0 || z.size(d) <= 1) return clone(z);
+  const int64_t n = z.size(d);
+  for (int64_t step = 1; step < n; step *= 2)  // each element times the product of the elements before it
+    z = cat({narrow(z, d, 0, step), mul(narrow(z, d, step, n - step), narrow(z, d, 0, n - step))}, d);
+  return z;
+}
+
+Tensor complex_matmul(const Tensor& left, const Tensor& right) {
+  const Tensor a = left.dim() == 1 ? unsqueeze(left, 0) : left, b = right.dim() == 1 ? unsqueeze(right, 1) : right;
+  const int64_t m = a.size(-2), k = a.size(-1), n = b.size(-1);
+  const auto shaped = [](const Tensor& t, const Tensor& like, int64_t rows, int64_t columns) {
+    std::vector<int64_t> shape(like.shape().begin(), like.shape().end() - 2);
+    shape.push_back(rows);
+    shape.push_back(columns);
+    return reshape(t, shape);
+  };
+  const Tensor rows = shaped(view_as_real(contiguous(a)), a, m, 2 * k);
+  const Tensor columns = shaped(view_as_real(stack({b, times_i(b)}, -2)), b, 2 * k, 2 * n);
+  const Tensor product = matmul(rows, columns);
+  std::vector<int64_t> shape(product.shape().begin(), product.shape().end() - 2);
+  if (left.dim() > 1) shape.push_back(m);
+  if (right.dim() > 1) shape.push_back(n);
+  shape.push_back(2);
+  return view_as_complex(reshape(product, shape));
+}
+
+Tensor real_form(const Tensor& a) {
+  const Tensor re = real(a), im = imag(a);
+  return cat({cat({re, neg(im)}, -1), cat({im, re}, -1)}, -2);
+}
+Tensor from_real_form(const Tensor& a, int64_t columns) {
+  const int64_t rows = a.size(-2) / 2;
+  const Tensor left = narrow(a, -1, 0, columns);
+  return complex(narrow(left, -2, 0, rows), narrow(left, -2, rows, rows));
+}
+void refuse_complex_gradient(const Tensor& a, const char* op) {
+  STRATA_CHECK(!thread_state.grad_mode || !a.requires_grad(), NotImplemented,
+               "{}: the gradient for complex matrices is not implemented; call it under no_grad()", op);
+}
+Tensor mean_of_pairs(const Tensor& values) {
+  std::vector<int64_t> shape(values.shape().begin(), values.shape().end());
+  shape.back() /= 2;
+  shape.push_back(2);
+  return mean(reshape(values, shape), int64_t{-1});
+}
+
+}  // namespace strata

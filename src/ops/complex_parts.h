@@ -1,0 +1,28 @@
+// Ops of complex tensors, composed of real ones over their parts. The tape records the ops inside, so that their gradients
+// follow the convention for complex numbers without formulas of their own.
+#pragma once
+#include "tensor/tensor.h"
+
+namespace strata {
+
+// Sums, their means, and cumulative sums: the parts are summed separately. `reduced` is a mask of dimensions.
+Tensor complex_sum(const Tensor& z, uint32_t reduced, bool keepdim, const std::optional<DType>& dtype);
+Tensor complex_mean(const Tensor& z, uint32_t reduced, bool keepdim, const std::optional<DType>& dtype);
+Tensor complex_cumsum(const Tensor& z, int64_t dim, const std::optional<DType>& dtype);
+// Products along a dimension: halves are multiplied until one element is left.
+Tensor complex_prod(const Tensor& z, int64_t dim, bool keepdim, const std::optional<DType>& dtype);
+Tensor complex_cumprod(const Tensor& z, int64_t dim, const std::optional<DType>& dtype);
+
+// The matrix product as one real product with twice the columns: [re im] of a row times [[re im], [-im re]].
+Tensor complex_matmul(const Tensor& a, const Tensor& b);
+Tensor times_i(const Tensor& z);
+
+// Complex matrices as real ones of twice the size, [[re, -im], [im, re]]: products, inverses and solutions correspond, and each
+// singular value, and each eigenvalue of a Hermitian matrix, appears twice.
+Tensor real_form(const Tensor& a);
+Tensor from_real_form(const Tensor& a, int64_t columns);  // from the first columns; the rows are [re; im]
+Tensor mean_of_pairs(const Tensor& values);               // along the last dimension, which is sorted
+// Throws if a gradient is to be recorded: second derivatives of values that appear twice are not defined.
+void refuse_complex_gradient(const Tensor& a, const char* op);
+
+}  // namespace strata
