@@ -43,6 +43,7 @@ GROUPS = {
         "Reading and writing at indices. Most of it is also `x[...]` and `x[...] = y`.",
     ),
     "linalg": ("linalg", "Linear algebra", "Products, norms, decompositions, solvers."),
+    "fft": ("fft", "Fourier transforms", "Discrete Fourier transforms, `strata.fft`, and spectra of signals."),
     "nn": ("nn", "Neural networks", "Convolutions, pools, norms, losses, recurrent nets: `strata.nn.functional`."),
 }
 ELSEWHERE = {"empty_permuted": "creation", "sum_to_size": "reductions"}  # ops in a file with others

@@ -1,0 +1,257 @@
+#include "cpu/fft/fft.h"
+
+#include <cmath>
+
+#include "base/parallel.h"
+#include "cpu/fft/lines.h"
+#include "cpu/reference.h"
+#include "cpu/staging.h"
+
+namespace strata::cpu {
+namespace {
+using fft::Lines;
+using fft::Plan;
+using fft::plan_of;
+
+constexpr int64_t kGrain = 1 << 14;
+
+// [outer][n][inner], contiguous.
+struct Geometry {
+  int64_t outer = 1, inner = 1;
+  Geometry(const TensorImpl& t, int dim) {
+    for (int d = 0; d < dim; ++d) outer *= t.shape[d];
+    for (int d = dim + 1; d < t.ndim; ++d) inner *= t.shape[d];
+  }
+  int64_t count() const { return outer * inner; }
+  Lines lines(int64_t n) const { return {inner, 1, n * inner, inner}; }
+};
+
+template <class F> void dispatch_parts(DType t, F&& f) {
+  if (real_type(t) == DType::F64) f.template operator()<double>();
+  else f.template operator()<float>();
+}
+
+// The spectrum of a real line of 2h elements from that of its h pairs z[j] = x[2j] + i x[2j + 1]: with the spectra e and o
+// of the even and odd elements, e[k] + i o[k] = z[k], and the result is e[k] + exp(-2 pi i k / 2h) o[k].
+template <class T> void unpack_pairs(const Plan<T>& half, const Complex<T>* z, Complex<T>* out, T scale) {
+  const int64_t h = half.n;
+  const T s = scale / 2;
+  const auto one = [&](int64_t k, Complex<T> a, Complex<T> b, Complex<T> w) {  // a = z[k], b = z[h - k]
+    const Complex<T> even{a.re + b.re, a.im - b.im}, odd{a.im + b.im, b.re - a.re};
+    out[k] = {s * (even.re + w.re * odd.re - w.im * odd.im), s * (even.im + w.re * odd.im + w.im * odd.re)};
+  };
+  parallel_for(h / 2 + 1, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      const Complex<T> a = z[k], b = z[k == 0 ? 0 : h - k], w = half.half_turns[static_cast<size_t>(k)];
+      one(k, a, b, w);
+      one(h - k, b, a, {-w.re, w.im});  // exp(-2 pi i (h - k) / 2h) = -conj(w)
+    }
+  });
+}
+// The opposite: pairs whose backward transform is the real line.
+template <class T> void pack_pairs(const Plan<T>& half, const Complex<T>* x, Complex<T>* z) {
+  const int64_t h = half.n;
+  const auto one = [&](int64_t k, Complex<T> a, Complex<T> b, Complex<T> w) {  // a = x[k], b = x[h - k]
+    const Complex<T> even{a.re + b.re, a.im - b.im}, d{a.re - b.re, a.im + b.im};
+    const Complex<T> odd{w.re * d.re + w.im * d.im, w.re * d.im - w.im * d.re};  // times conj(w)
+    z[k] = {even.re - odd.im, even.im + odd.re};
+  };
+  parallel_for(h / 2 + 1, kGrain, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      Complex<T> a = x[k], b = x[h - k];
+      if (k == 0) a.im = b.im = 0;  // the ends of the spectrum of a real line are real
+      const Complex<T> w = half.half_turns[static_cast<size_t>(k)];
+      one(k, a, b, w);
+      if (k != 0 && k != h - k) one(h - k, b, a, {-w.re, w.im});
+    }
+  });
+}
+
+template <class T> Tensor with_last(const TensorImpl& t, int dim, DType dtype) {  // contiguous, dim moved to the end
+  Tensor moved = alias(t);
+  for (int d = dim; d + 1 < t.ndim; ++d) {
+    std::swap(moved->shape[d], moved->shape[d + 1]);
+    std::swap(moved->strides[d], moved->strides[d + 1]);
+  }
+  moved->update_contiguous();
+  return staged(*moved, dtype);
+}
+// A contiguous tensor like `out` with dim moved to the end, and the copy back.
+template <class T> struct Moved {
+  Tensor place;
+  const TensorImpl& out;
+  int dim;
+  Moved(const TensorImpl& target, int d) : out(target), dim(d) {
+    if (d == target.ndim - 1 && target.contiguous) {
+      place = alias(target);
+      return;
+    }
+    Tensor shape = shape_only(target);
+    for (int i = d; i + 1 < target.ndim; ++i) std::swap(shape->shape[i], shape->shape[i + 1]);
+    shape->set_contiguous_strides();
+    shape->allocate();
+    place = shape;
+  }
+  void finish() const {
+    if (place.bytes() == out.data) return;
+    Tensor view = alias(*place);
+    for (int i = out.ndim - 1; i > dim; --i) {
+      std::swap(view->shape[i], view->shape[i - 1]);
+      std::swap(view->strides[i], view->strides[i - 1]);
+    }
+    view->update_contiguous();
+    copy_values(out, *view);
+  }
+};
+}  // namespace
+
+void fft_complex(const TensorImpl& in, int dim, bool forward, double scale, const TensorImpl& out) {
+  if (out.numel == 0) return;
+  dispatch_parts(out.dtype, [&]<class T>() {
+    using C = Complex<T>;
+    const int64_t n = out.shape[dim];
+    const Geometry g(out, dim);
+    const Tensor source = staged(in, out.dtype);
+    const Tensor place = borrow(out);
+    const Out<C> target(place);
+    const auto plan = plan_of<T>(n);
+    const Lines lines = g.lines(n);
+    transform_lines<T>(*plan, source.data<C>(), lines, target.get(), lines, g.count(), forward, static_cast<T>(scale));
+    target.finish();
+  });
+}
+
+void fft_real(const TensorImpl& in, int dim, double scale, const TensorImpl& out) {
+  if (out.numel == 0) return;
+  dispatch_parts(out.dtype, [&]<class T>() {
+    using C = Complex<T>;
+    const int64_t n = in.shape[dim], bins = n / 2 + 1, count = in.numel / n;
+    const Tensor source = with_last<T>(in, dim, real_type(out.dtype));
+    const Moved<T> target(out, dim);
+    C* to = target.place.template data<C>();
+    const auto factor = static_cast<T>(scale);
+    if (n % 2 == 0) {
+      const auto plan = plan_of<T>(n / 2);
+      const Lines pairs{1, 0, n / 2, 1};
+      const auto* from = reinterpret_cast<const C*>(source.data<T>());
+      // In pieces, so that the pairs of a piece are still in the cache when they are unpacked.
+      const int64_t piece = std::max<int64_t>(16, (1 << 16) / n);
+      const int64_t pieces = (count + piece - 1) / piece;
+      parallel_for(pieces, std::max<int64_t>(1, kGrain / (piece * n)), [&](int64_t begin, int64_t end) {
+        const int64_t room = std::min(piece, count) * (n / 2);
+        const Tensor spectra = make_tensor(Shape(&room, 1), out.dtype);
+        C* z = spectra.data<C>();
+        for (int64_t p = begin; p < end; ++p) {
+          const int64_t first = p * piece, some = std::min(piece, count - first);
+          transform_lines<T>(*plan, from + first * (n / 2), pairs, z, pairs, some, true, T(1));
+          for (int64_t i = 0; i < some; ++i) unpack_pairs<T>(*plan, z + i * (n / 2), to + (first + i) * bins, factor);
+        }
+      });
+    } else {  // as complex numbers
+      const auto plan = plan_of<T>(n);
+      const Lines whole{1, 0, n, 1};
+      parallel_for(count, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+        std::vector<C> z(static_cast<size_t>(n)), spectrum(z.size());
+        for (int64_t i = begin; i < end; ++i) {
+          for (int64_t j = 0; j < n; ++j) z[static_cast<size_t>(j)] = {source.data<T>()[i * n + j], 0};
+          transform_lines<T>(*plan, z.data(), whole, spectrum.data(), whole, 1, true, factor);
+          std::copy_n(spectrum.data(), bins, to + i * bins);
+        }
+      });
+    }
+    target.finish();
+  });
+}
+
+void fft_to_real(const TensorImpl& in, int dim, double scale, const TensorImpl& out) {
+  if (out.numel == 0) return;
+  dispatch_parts(out.dtype, [&]<class T>() {
+    using C = Complex<T>;
+    const int64_t n = out.shape[dim], bins = n / 2 + 1, count = out.numel / n;
+    const Tensor source = with_last<T>(in, dim, complex_type(out.dtype));
+    const Moved<T> target(out, dim);
+    T* to = target.place.template data<T>();
+    const C* from = source.data<C>();
+    const auto factor = static_cast<T>(scale);
+    const bool even = n % 2 == 0;
+    const int64_t length = even ? n / 2 : n;
+    const auto plan = plan_of<T>(length);
+    const Lines lines{1, 0, length, 1};
+    const int64_t piece = std::max<int64_t>(16, (1 << 16) / n), pieces = (count + piece - 1) / piece;
+    parallel_for(pieces, std::max<int64_t>(1, kGrain / (piece * n)), [&](int64_t begin, int64_t end) {
+      const int64_t room = std::min(piece, count) * length;
+      const Tensor held = make_tensor(Shape(&room, 1), source.dtype()),
+                   whole = even ? Tensor() : make_tensor(Shape(&room, 1), source.dtype());
+      C *z = held.data<C>(), *spectrum = even ? nullptr : whole.data<C>();
+      for (int64_t p = begin; p < end; ++p) {
+        const int64_t first = p * piece, some = std::min(piece, count - first);
+        for (int64_t i = 0; i < some; ++i) {
+          const C* x = from + (first + i) * bins;
+          C* line = z + i * length;
+          if (even) {
+            pack_pairs<T>(*plan, x, line);
+            continue;
+          }
+          line[0] = {x[0].re, 0};
+          for (int64_t k = 1; k < bins; ++k) {
+            line[k] = x[k];
+            line[n - k] = {x[k].re, -x[k].im};
+          }
+        }
+        if (even) {
+          auto* pairs = reinterpret_cast<C*>(to + first * n);
+          transform_lines<T>(*plan, z, lines, pairs, lines, some, false, factor);
+        } else {
+          transform_lines<T>(*plan, z, lines, spectrum, lines, some, false, factor);
+          for (int64_t i = 0; i < some * n; ++i) to[first * n + i] = spectrum[i].re;
+        }
+      }
+    });
+    target.finish();
+  });
+}
+
+// --- reference -------------------------------------------------------------------------------------------------------
+namespace {
+// value(j): element j of the line that holds `at`; n elements.
+template <class Value>
+Complex<double> direct_sum(int64_t n, int64_t k, bool forward, double scale, const Value& value) {
+  Complex<double> sum{0, 0};
+  for (int64_t j = 0; j < n; ++j) {
+    const double angle = (forward ? -2 : 2) * M_PI * static_cast<double>(j * k % n) / static_cast<double>(n);
+    const Complex<double> z = value(j);
+    sum.re += z.re * std::cos(angle) - z.im * std::sin(angle);
+    sum.im += z.re * std::sin(angle) + z.im * std::cos(angle);
+  }
+  return {sum.re * scale, sum.im * scale};
+}
+}  // namespace
+
+void fft_complex_reference(const TensorImpl& in, int dim, bool forward, double scale, const TensorImpl& out) {
+  const auto d = static_cast<size_t>(dim);
+  each_index(out.sizes(), [&](const Index& at) {
+    Index from = at;
+    set(out, at, direct_sum(in.shape[dim], at[d], forward, scale, [&](int64_t j) {
+          from[d] = j;
+          return get<Complex<double>>(in, from);
+        }));
+  });
+}
+void fft_real_reference(const TensorImpl& in, int dim, double scale, const TensorImpl& out) {
+  fft_complex_reference(in, dim, true, scale, out);
+}
+void fft_to_real_reference(const TensorImpl& in, int dim, double scale, const TensorImpl& out) {
+  const auto d = static_cast<size_t>(dim);
+  const int64_t n = out.shape[dim], bins = n / 2 + 1;
+  each_index(out.sizes(), [&](const Index& at) {
+    Index from = at;
+    const Complex<double> sum = direct_sum(n, at[d], false, scale, [&](int64_t j) {
+      from[d] = j < bins ? j : n - j;
+      const auto z = get<Complex<double>>(in, from);
+      return Complex<double>{z.re, j < bins ? z.im : -z.im};
+    });
+    set(out, at, sum.re);
+  });
+}
+
+}  // namespace strata::cpu
