@@ -42,7 +42,6 @@ ROUNDING = "one rounding of bfloat16 in an intermediate result"
 MISSING = {
     "grid_sampler_2d": "an internal name; grid_sample is there",
     "hash_tensor": "not there yet",
-    "stft": "no complex dtypes",
     "__rdiv__": "Python 2's division operator",
     "linalg.matrix_sqrth": "not there yet",
     "linalg.polar": "not there yet",

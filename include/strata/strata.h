@@ -44,4 +44,5 @@
 #include "strata/ops.h"
 #include "strata/tensor_methods.h"
 #include "tensor/generator.h"
+#include "tensor/std_complex.h"
 #include "tensor/tensor.h"

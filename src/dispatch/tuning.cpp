@@ -30,6 +30,7 @@ class Key {
         case Tag::Ints: put(v.ints, v.size); break;
         case Tag::Floats: put(v.floats, v.size); break;
         case Tag::Str: put(v.str, v.size); break;
+        case Tag::Complex: put(*v.complex); break;
         case Tag::Generator: break;
         default: put(v.i);
       }

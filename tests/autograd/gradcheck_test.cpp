@@ -42,6 +42,29 @@ TEST(Gradcheck, FindsWrongGradients) {
   EXPECT_ERROR(Runtime, "Jacobian mismatch", gradgradcheck(g, {leaf({1, 2})}));
 }
 
+Tensor complex_leaf() {
+  Tensor z = make_tensor(std::vector<int64_t>{3}, kComplex128);
+  for (int k : {0, 1, 2}) z.data<std::complex<double>>()[k] = {0.5 * k - 0.7, 1.1 - 0.3 * k};
+  return z.set_requires_grad();
+}
+struct SquareWithoutConjugate : Function<SquareWithoutConjugate> {
+  static Tensor forward(FunctionContext& ctx, const Tensor& z) {
+    ctx.save_for_backward({z});
+    return z * z;
+  }
+  static List backward(FunctionContext& ctx, const List& grads) {
+    return {grads[0] * 2 * ctx.get_saved_variables()[0]};
+  }
+};
+
+TEST(Gradcheck, ComparesBothPartsOfComplexNumbers) {
+  const auto f = [](const List& in) { return List{in[0] * exp(in[0]), abs(in[0]), in[0] * in[1]}; };
+  EXPECT_TRUE(gradcheck(f, {complex_leaf(), leaf({0.1, -0.5, 0.3})}));
+  EXPECT_TRUE(gradgradcheck(f, {complex_leaf(), leaf({0.1, -0.5, 0.3})}));
+  const auto g = [](const List& in) { return List{SquareWithoutConjugate::apply(in[0])}; };
+  EXPECT_ERROR(Runtime, "Jacobian mismatch", gradcheck(g, {complex_leaf()}));
+}
+
 TEST(Gradcheck, LeavesTheInputsAsTheyWere) {
   const Tensor x = leaf({0.1, 0.7, -3.3});
   const Numbers before = numbers(x);

@@ -79,6 +79,14 @@ def test_integers_are_transformed_as_floats_and_narrow_floats_are_refused():
         strata.fft.rfft(strata.ones(4, dtype=strata.complex64))
 
 
+def test_inverse_transforms_check_their_sizes():
+    z = strata.ones(3, dtype=strata.complex64)
+    with pytest.raises(RuntimeError, match="3 elements cannot be the spectrum of 8 real numbers"):
+        strata._C.ops["_fft_c2r"](z, 0, 8, 1.0)
+    with pytest.raises(RuntimeError, match="2 or 3 dimensions"):
+        strata.istft(z, 4)
+
+
 def test_frequencies_and_shifts():
     for n in (1, 2, 5, 8):
         np.testing.assert_allclose(strata.fft.fftfreq(n, 0.3, dtype=strata.float64).numpy(), np.fft.fftfreq(n, 0.3))

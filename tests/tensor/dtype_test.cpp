@@ -15,6 +15,32 @@ TEST(DType, NamesGoBothWays) {
   EXPECT_ERROR(Type, "unknown dtype ''", dtype_from_name(""));
 }
 
+TEST(DType, ComplexTypesHoldTheirParts) {
+  for (const DType t : {kBool, kUInt8, kInt64, kFloat16, kBFloat16, kFloat32})
+    for (const DType c : {kComplex64, kComplex128}) {
+      EXPECT_EQ(promote(t, c), c);
+      EXPECT_EQ(promote(c, t), c);
+    }
+  EXPECT_EQ(promote(kFloat64, kComplex64), kComplex128);
+  EXPECT_EQ(promote(kComplex64, kComplex128), kComplex128);
+  EXPECT_TRUE(is_complex(kComplex64) && is_differentiable(kComplex64));
+  EXPECT_FALSE(is_floating(kComplex64) || is_integral(kComplex64));
+  EXPECT_EQ(real_type(kComplex128), kFloat64);
+  EXPECT_EQ(complex_type(kFloat32), kComplex64);
+  EXPECT_EQ(size_of(kComplex64), 8u);
+  EXPECT_EQ(size_of(kComplex128), 16u);
+}
+
+TEST(DType, ComplexNumbersConvert) {
+  const Complex<float> z{2.5F, -1};
+  EXPECT_EQ(convert<double>(z), 2.5);
+  EXPECT_EQ(convert<int64_t>(z), 2);
+  EXPECT_TRUE(convert<bool>(Complex<double>{0, 1}));
+  EXPECT_FALSE(convert<bool>(Complex<double>{0, 0}));
+  EXPECT_EQ(convert<Complex<double>>(z).im, -1);
+  EXPECT_EQ(convert<Complex<float>>(Half(3.0F)).re, 3);
+}
+
 // PyTorch's table for two tensors with dimensions, written out: rows and columns b u8 i8 i16 i32 i64 f16 bf16 f32 f64.
 TEST(DType, PromotionTableOfAllPairs) {
   constexpr DType b = kBool, u1 = kUInt8, i1 = kInt8, i2 = kInt16, i4 = kInt32, i8 = kInt64, h = kFloat16,

@@ -137,6 +137,6 @@ STRATA_OP(istft,
   })
   .no_out()
   .samples({"f(5,6), 8", "f(2,5,7), 8, 3, 6, p(6)", "f(5,6), 8, 2, length=9", "f(8,6), 8, 2, onesided=False"})
-  .error("f(5), 8", ErrorKind::Runtime, "2 or 3 dimensions");
+  .error("f(5,6), 8", ErrorKind::Runtime, "complex-valued input");
 
 }  // namespace strata

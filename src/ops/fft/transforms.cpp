@@ -120,6 +120,6 @@ STRATA_OP(fft_c2r, "_fft_c2r(Tensor input, int dim, int n, float scale) -> Tenso
   .handles_complex()
   .samples({"f(5), 0, 8, 1.0", "f(3,5), 0, 5, 0.5", "f(2,4,3), 1, 6, 1.0", "f(3,4), -1, 7, 1.0", "f(2,38), 1, 74, 1.0",
             "f(0,3), 1, 4, 1.0", "f(2,1), 1, 1, 1.0"})
-  .error("f(3), 0, 8, 1.0", ErrorKind::Runtime, "cannot be the spectrum");
+  .error("f(3), 0, 8, 1.0", ErrorKind::Runtime, "expected a complex tensor");
 
 }  // namespace strata
