@@ -232,6 +232,14 @@ def test_movement(dtype):
     assert s.tolist() == [0, 2 + 1j, 0, 3]
 
 
+@both
+def test_bytes_are_viewed_as_other_dtypes(dtype):
+    z = strata.randn(3, 4, dtype=dtype)
+    parts = z.view(dtype.to_real())
+    assert parts.shape == (3, 8) and (parts.numpy() == z.numpy().view(parts.numpy().dtype)).all()
+    assert strata.equal(parts.view(dtype), z) and z.view(strata.uint8).shape == (3, 4 * z.itemsize)
+
+
 # --- arithmetic ------------------------------------------------------------------------------------------------------
 
 FUNCTIONS = {

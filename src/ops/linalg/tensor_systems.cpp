@@ -67,6 +67,7 @@ STRATA_OP(linalg_diagonal, "linalg.diagonal(Tensor(a) A, *, int offset=0, int di
   .composite([](const Tensor& A, int64_t offset, int64_t dim1, int64_t dim2) {
     return diagonal(A, offset, dim1, dim2);
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4)", "f(2,3,3), offset=1"})
   .error("f(3)", ErrorKind::Index, "out of range");
 

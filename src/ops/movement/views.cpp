@@ -119,6 +119,7 @@ STRATA_OP(view_dtype, "view.dtype(Tensor(a) input, dtype dtype) -> Tensor(a)")
   })
   .no_out()
   .dtypes({kFloat32, kInt32})
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,3), 'int32'", "f(2,3), 'uint8'", "f(2,4), 'float64'"})
   .error("f(3), 'float64'", ErrorKind::Runtime, "divisible")
   .error("f(), 'float64'", ErrorKind::Runtime, "cannot be 0");

@@ -24,17 +24,20 @@ STRATA_OP(sum_to_size, "sum_to_size(Tensor(a) input, int[] size) -> Tensor(a)")
                  to_string(input.shape()));
     return dims.empty() ? view(input, size) : reshape(sum(input, dims, true), size);
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,3,4), [3,1]", "f(3,4), [3,4]", "f(3), []"})
   .error("f(3,4), [2]", ErrorKind::Runtime, "not expandable");
 
 STRATA_OP(unsafe_chunk, "unsafe_chunk(Tensor(a) input, int chunks, int dim=0) -> Tensor(a)[]")
   .doc("Like chunk: the pieces may be written to, since every write is tracked.")
   .composite([](const Tensor& input, int64_t chunks, int64_t dim) { return chunk(input, chunks, dim); })
+  .add_dtypes(kComplexTypes)
   .samples({"f(6,2), 3"});
 
 STRATA_OP(unsafe_split, "unsafe_split(Tensor(a) input, int split_size, int dim=0) -> Tensor(a)[]")
   .doc("Like split: the pieces may be written to, since every write is tracked.")
   .composite([](const Tensor& input, int64_t split_size, int64_t dim) { return split(input, split_size, dim); })
+  .add_dtypes(kComplexTypes)
   .samples({"f(6,2), 3"});
 
 STRATA_OP(mvlgamma, "mvlgamma(Tensor input, int p) -> Tensor")
