@@ -26,7 +26,6 @@ _ABSENT = (
     "torch.ao",
     "torch.distributed",
     "torch.export",
-    "torch.fft",
     "torch.fx",
     "torch.masked",
     "torch.monitor",
