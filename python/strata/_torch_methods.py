@@ -85,18 +85,6 @@ def to_dense(self, dtype=None, *, masked_grad=True):
 
 
 @_method
-def is_conj(self):
-    """False: conjugates are computed at once."""
-    return False
-
-
-@_method
-def is_neg(self):
-    """False: negative views are computed at once."""
-    return False
-
-
-@_method
 def is_distributed(self):
     """False."""
     return False

@@ -5,7 +5,7 @@
 // accepted; log and exp are therefore built here from operations that IEEE 754 defines. Each sum of a product is written
 // as fma, or with times(), so that no compiler decides whether to fuse. All arithmetic is in double, for every dtype.
 #pragma once
-#include <math.h>    // NOLINT(modernize-deprecated-headers): the global names are the device's too
+#include <math.h>    // NOLINT(modernize-deprecated-headers): ::log, not the op strata::log, and the device's too
 #include <string.h>  // NOLINT(modernize-deprecated-headers)
 
 #include "device/philox.h"
@@ -53,7 +53,7 @@ STRATA_SAMPLER_FN double from_bits(uint64_t bits) {
 // c[0] + s * (c[1] + s * (...)), from the last coefficient on.
 template <int n> STRATA_SAMPLER_FN double horner(double s, const double (&c)[n]) {
   double sum = c[n - 1];
-  for (int k = n - 2; k >= 0; --k) sum = fma(sum, s, c[k]);
+  for (int k = n - 2; k >= 0; --k) sum = ::fma(sum, s, c[k]);
   return sum;
 }
 
@@ -62,7 +62,7 @@ STRATA_SAMPLER_FN double two_artanh(double f) {
   constexpr double c[] = {1.0 / 3,  1.0 / 5,  1.0 / 7,  1.0 / 9,  1.0 / 11,
                           1.0 / 13, 1.0 / 15, 1.0 / 17, 1.0 / 19, 1.0 / 21};
   const double s = f * f, twice = 2 * f;
-  return fma(twice * s, horner(s, c), twice);
+  return ::fma(twice * s, horner(s, c), twice);
 }
 // log(x) for normal x > 0: x = m 2^e with m between the square roots of 1/2 and 2.
 STRATA_SAMPLER_FN double log_of(double x) {
@@ -72,7 +72,7 @@ STRATA_SAMPLER_FN double log_of(double x) {
   const uint64_t shifted = bits - kRoot;
   const double e = static_cast<double>(static_cast<int64_t>(shifted) >> 52);
   const double m = from_bits((shifted & 0x000fffffffffffff) + kRoot);
-  return fma(e, 0.69314718055994530942, two_artanh((m - 1) / (m + 1)));
+  return ::fma(e, 0.69314718055994530942, two_artanh((m - 1) / (m + 1)));
 }
 // log(1 - p) for 0 <= p <= 1/2, with full relative accuracy.
 STRATA_SAMPLER_FN double log_of_rest(double p) { return p < 0.25 ? two_artanh(-p / (2 - p)) : log_of(1 - p); }
@@ -84,7 +84,7 @@ STRATA_SAMPLER_FN double exp_of(double x) {
     1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800.0};
   if (!(x > -745)) return 0;
   const double k = rint(x * 1.44269504088896340736);
-  const double r = fma(-k, 2.31904681384629956e-17, fma(-k, 0.69314718055994530942, x));
+  const double r = ::fma(-k, 2.31904681384629956e-17, ::fma(-k, 0.69314718055994530942, x));
   const int32_t half = static_cast<int32_t>(k) / 2, rest = static_cast<int32_t>(k) - half;
   const double first = from_bits(static_cast<uint64_t>(half + 1023) << 52),
                second = from_bits(static_cast<uint64_t>(rest + 1023) << 52);
@@ -96,10 +96,10 @@ STRATA_SAMPLER_FN double normal(Stream& stream) {
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     double u, v;
     stream.uniforms(u, v);
-    u = fma(2.0, u, -1.0);
-    v = fma(2.0, v, -1.0);
-    const double s = fma(u, u, v * v);
-    if (s < 1 && s > 0) return u * sqrt(-2 * log_of(s) / s);
+    u = ::fma(2.0, u, -1.0);
+    v = ::fma(2.0, v, -1.0);
+    const double s = ::fma(u, u, v * v);
+    if (s < 1 && s > 0) return u * ::sqrt(-2 * log_of(s) / s);
   }
   return 0;
 }
@@ -108,20 +108,20 @@ STRATA_SAMPLER_FN double normal(Stream& stream) {
 template <bool kLog> STRATA_SAMPLER_FN double gamma(double shape, Stream& stream) {
   if (!(shape >= 0)) return NAN;
   if (shape == 0) return kLog ? -INFINITY : 0;
-  if (shape > 1e300) return kLog ? log(shape) : shape;
+  if (shape > 1e300) return kLog ? ::log(shape) : shape;
   const bool boost = shape < 1;
-  const double d = (boost ? shape + 1 : shape) - 1.0 / 3, c = 1 / sqrt(9 * d);
+  const double d = (boost ? shape + 1 : shape) - 1.0 / 3, c = 1 / ::sqrt(9 * d);
   double v = 1, spare = 1;
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
-    const double x = normal(stream), t = fma(c, x, 1.0);
+    const double x = normal(stream), t = ::fma(c, x, 1.0);
     double u;
     stream.uniforms(u, spare);
     if (!(t > 0)) continue;
     v = times(t * t, t);
     const double square = x * x;
     // For a large shape nearly every attempt is accepted, and the difference of logarithms has no digits left.
-    if (d > 1e8 || u < fma(-0.0331 * square, square, 1.0)) break;
-    if (log_of(u) < fma(0.5 * x, x, d * ((1 - v) + log_of(v)))) break;
+    if (d > 1e8 || u < ::fma(-0.0331 * square, square, 1.0)) break;
+    if (log_of(u) < ::fma(0.5 * x, x, d * ((1 - v) + log_of(v)))) break;
   }
   const double power = boost ? log_of(spare) / shape : 0;
   if (kLog) return log_of(d * v) + power;
@@ -153,10 +153,10 @@ STRATA_SAMPLER_FN double stirling_error(double k) {
 // k log(k / mean) + mean - k for k > 0, without cancellation near the mean.
 STRATA_SAMPLER_FN double deviance(double k, double mean) {
   const double difference = k - mean, v = difference / (k + mean);
-  if (!(fabs(v) < 0.1)) return fma(k, log_of(k / mean), -difference);
+  if (!(::fabs(v) < 0.1)) return ::fma(k, log_of(k / mean), -difference);
   constexpr double c[] = {1.0 / 3, 1.0 / 5, 1.0 / 7, 1.0 / 9, 1.0 / 11, 1.0 / 13, 1.0 / 15, 1.0 / 17};
   const double s = v * v;
-  return fma(2 * k * v * s, horner(s, c), difference * v);
+  return ::fma(2 * k * v * s, horner(s, c), difference * v);
 }
 STRATA_SAMPLER_FN double half_log_two_pi(double k) { return 0.5 * log_of(6.28318530717958647693 * k); }
 
@@ -186,28 +186,28 @@ STRATA_SAMPLER_FN double poisson(double rate, Stream& stream) {
     }
     return k;
   }
-  const double b = fma(2.53, sqrt(rate), 0.931), a = fma(0.02483, b, -0.059);
+  const double b = ::fma(2.53, ::sqrt(rate), 0.931), a = ::fma(0.02483, b, -0.059);
   const double inverse = 1.1239 + 1.1328 / (b - 3.4), squeeze = 0.9277 - 3.6224 / (b - 2);
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     stream.uniforms(u, v);
     u -= 0.5;
-    const double us = 0.5 - fabs(u), k = floor(fma(2 * a / us + b, u, rate + 0.43));
+    const double us = 0.5 - ::fabs(u), k = ::floor(::fma(2 * a / us + b, u, rate + 0.43));
     if (us >= 0.07 && v <= squeeze) return k;
     if (!(k >= 0) || (us < 0.013 && v > us)) continue;
     if (log_of(v * inverse / (a / (us * us) + b)) <= log_poisson(k, rate)) return k;
   }
-  return floor(rate);
+  return ::floor(rate);
 }
 
 // With a mean below 10 by inversion, otherwise by Hoermann's BTRS (1993); p is at most 1/2 after reflection.
 STRATA_SAMPLER_FN double binomial(double count, double chance, Stream& stream) {
   if (!(count >= 0) || !(chance >= 0 && chance <= 1)) return NAN;
-  const double n = floor(count);
+  const double n = ::floor(count);
   if (n == 0 || chance == 0) return 0;
   if (chance == 1 || n > 1e300) return n * chance;
   const bool reflect = chance > 0.5;
   const double p = reflect ? 1 - chance : chance, q = 1 - p, mean = times(n, p);
-  double u, v, result = floor(mean);
+  double u, v, result = ::floor(mean);
   if (mean < 10) {
     stream.uniforms(u, v);
     const double odds = p / q;
@@ -218,20 +218,21 @@ STRATA_SAMPLER_FN double binomial(double count, double chance, Stream& stream) {
     }
     result = k;
   } else {
-    const double spread = sqrt(mean * q), b = fma(2.53, spread, 1.15), a = fma(0.0248, b, fma(0.01, p, -0.0873));
+    const double spread = ::sqrt(mean * q), b = ::fma(2.53, spread, 1.15),
+                 a = ::fma(0.0248, b, ::fma(0.01, p, -0.0873));
     const double squeeze = 0.92 - 4.2 / b, alpha = (2.83 + 5.1 / b) * spread, center = mean + 0.5;
     double most = 0;  // the logarithm of the largest probability, computed when it is first needed
     for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
       stream.uniforms(u, v);
       u -= 0.5;
-      const double us = 0.5 - fabs(u), k = floor(fma(2 * a / us + b, u, center));
+      const double us = 0.5 - ::fabs(u), k = ::floor(::fma(2 * a / us + b, u, center));
       result = k;
       if (us >= 0.07 && v <= squeeze) break;
       if (!(k >= 0 && k <= n)) {
-        result = floor(mean);
+        result = ::floor(mean);
         continue;
       }
-      if (most == 0) most = log_binomial(floor(mean + p), n, p, q);
+      if (most == 0) most = log_binomial(::floor(mean + p), n, p, q);
       if (log_of(v * alpha / (a / (us * us) + b)) <= log_binomial(k, n, p, q) - most) break;
     }
   }

@@ -12,7 +12,6 @@ namespace strata {
 namespace {
 
 Tensor dense(const Tensor& t, DType dtype) { return contiguous(t.dtype() == dtype ? t : to(t, dtype)); }
-bool on_host(const Tensor& t) { return t.device().type == DeviceType::Cpu; }
 
 // The bin of each element between sorted edges (double); elements outside go to bin 0 and are not `inside`.
 struct Bins {
@@ -32,12 +31,12 @@ Tensor added_up(const Bins& b, const Tensor& weights, int64_t bins) {
 // Weights summed by equal bins: in one pass on the CPU, with ops on a device. x has a compute type, weights are double.
 Tensor added_up(const Tensor& x, const Tensor& weights, int64_t bins, double low, double high) {
   if (x.is_meta()) return zeros({bins}, kFloat64);
-  if (!on_host(x) && !weights) {
+  if (!x.is_cpu() && !weights) {
     const Tensor counts = empty({bins}, kInt64);
     cuda::count_bins(*x, low, high, *counts);
     return to(counts, kFloat64);
   }
-  if (!on_host(x)) {
+  if (!x.is_cpu()) {
     const Tensor v = to(x, kFloat64), inside = logical_and(ge(v, low), le(v, high));
     const Tensor place = mul(div(sub(where(inside, v, low), low), high - low), static_cast<double>(bins));
     return added_up({clamp_max(to(place, DType::I64), bins - 1), inside}, weights, bins);
@@ -165,7 +164,7 @@ STRATA_OP(bincount, "bincount(Tensor input, Tensor? weights=None, int minlength=
                  weights ? to_string(weights.shape()) : "", to_string(input.shape()));
     if (input.is_meta()) refuse_shape_from_values("bincount");
     const Tensor x = dense(input, DType::I64);
-    if (!on_host(input)) return count_on_device(x, weights, minlength);
+    if (!input.is_cpu()) return count_on_device(x, weights, minlength);
     const int64_t length = length_for(x, minlength), n = x.numel();
     const auto* values = x.data<int64_t>();
     if (!weights) {

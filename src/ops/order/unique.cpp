@@ -66,7 +66,6 @@ Tensor starts_from(const Tensor& differs, int64_t n) {
   if (n == 0) return zeros({0}, kBool);
   return cat(TensorList(std::vector<Tensor>{ones({1}, kBool), differs}), 0);
 }
-bool on_host(const Tensor& t) { return t.device().type == DeviceType::Cpu; }
 void need_values(const Tensor& t, bool consecutive) {
   if (t.is_meta()) refuse_shape_from_values(consecutive ? "unique_consecutive" : "unique");
 }
@@ -75,7 +74,7 @@ void need_values(const Tensor& t, bool consecutive) {
 std::tuple<Tensor, Tensor, Tensor> group_elements(const Tensor& input, bool consecutive, Wanted wanted) {
   Scoped mode(thread_state.grad_mode, false);
   const Tensor x = contiguous(reshape(input, {-1}));
-  if (!on_host(x)) {
+  if (!x.is_cpu()) {
     const auto [sorted, order] = consecutive ? std::array{x, Tensor()} : sort(x);
     const auto [first, inverse, counts] = group_on_device(sorted, false, order, wanted);
     return {first, wanted.inverse ? reshape(inverse, input.shape()) : inverse, counts};
@@ -94,7 +93,7 @@ std::tuple<Tensor, Tensor, Tensor> group_elements(const Tensor& input, bool cons
 // A distinct element passes its gradient to the first of its equals.
 std::tuple<Tensor, Tensor, Tensor> unique_flat(const Tensor& input, bool consecutive, Wanted wanted) {
   need_values(input, consecutive);
-  if (!on_host(input) && !consecutive && !wanted.inverse) {
+  if (!input.is_cpu() && !consecutive && !wanted.inverse) {
     // Without the indices of the sorted elements, unless a gradient needs them: sorting takes two thirds of the time.
     const Tensor sorted = _sort_values(reshape(input, {-1}), std::nullopt)[0];
     const auto [first, inverse, counts] = group_on_device(autograd::detach(sorted), false, {}, wanted);
@@ -114,7 +113,7 @@ std::tuple<Tensor, Tensor, Tensor> group_slices(const Tensor& input, int64_t dim
   need_values(input, consecutive);
   const Tensor rows = contiguous(n == 0 ? input : reshape(input.dim() ? movedim(input, {d}, {0}) : input, {n, -1}));
   const int64_t width = n ? rows.numel() / n : 0;
-  if (!on_host(rows)) {
+  if (!rows.is_cpu()) {
     Tensor order = consecutive ? Tensor() : arange(n, kInt64);
     // A stable sort by each column, starting with the last, orders the rows lexicographically.
     for (int64_t k = width; !consecutive && n > 0 && k-- > 0;)
