@@ -113,7 +113,7 @@ class STRATA_API Module {
   Module& to(DType dtype);
   Module& to(Device device);
   Module& to_empty(Device device);  // without the values, which the caller must set: from device meta to a real one
-  Module& to(const char* text);  // a memory format or a device: "channels_last", "cuda:0"
+  Module& to(const char* text);     // a memory format or a device: "channels_last", "cuda:0"
   Module& zero_grad(bool set_to_none = true);
   Module& requires_grad_(bool on = true);
   Module& apply(const std::function<void(Module&)>& fn);  // children first

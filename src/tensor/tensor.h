@@ -73,7 +73,8 @@ class STRATA_API Tensor : public Ref<TensorImpl> {
   inline bool is_meta() const;  // shape and dtype only, no values
   inline bool requires_grad() const;
   inline std::byte* bytes() const;
-  // T must be the element type (any tensor can be read as bytes); throws if it is not, or the host cannot read the memory.
+  // T must be the element type, or that of the parts of a complex number (any tensor can be read as bytes); throws if it
+  // is not, or if the host cannot read the memory.
   template <class T> T* data() const;
   template <class T> T* data_ptr() const { return data<T>(); }
   void* data_ptr() const { return bytes(); }  // the address, also of memory on a device
@@ -198,7 +199,7 @@ template <class T> T* Tensor::data() const {
   if (t.device.type != DeviceType::Cpu) [[unlikely]]
     refuse_host_access(t);
   if constexpr (sizeof(Element) != 1 || std::is_same_v<Element, bool> || std::is_same_v<Element, int8_t>) {
-    if (t.dtype != dtype_of<Element>) [[unlikely]]
+    if (t.dtype != dtype_of<Element> && real_type(t.dtype) != dtype_of<Element>) [[unlikely]]
       refuse_element_type(t, dtype_of<Element>);
   }
   return reinterpret_cast<T*>(t.data);

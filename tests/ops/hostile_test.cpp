@@ -101,6 +101,7 @@ bool fits(const Param& p, const Value& v) {
     case Tag::Tensors: return p.type == ParamType::Tensors;
     case Tag::Int: return p.type == ParamType::Int || p.type == ParamType::Scalar || p.type == ParamType::Float;
     case Tag::Float: return p.type == ParamType::Float || p.type == ParamType::Scalar;
+    case Tag::Complex: return p.type == ParamType::Scalar;
     case Tag::Bool: return p.type == ParamType::Bool || p.type == ParamType::Scalar;
     case Tag::Ints: return p.type == ParamType::Ints;
     case Tag::Floats: return p.type == ParamType::Floats;

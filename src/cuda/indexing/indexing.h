@@ -28,7 +28,7 @@ void gather(const TensorImpl& out, const TensorImpl& in, int dim, const TensorIm
 void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const TensorImpl& src, Scatter how,
              Workspace& workspace);
 
-int64_t count_nonzero(const TensorImpl& t);  // waits for the device
+int64_t count_nonzero(const TensorImpl& t);                                      // waits for the device
 void nonzero(const TensorImpl& out, const TensorImpl& t, Workspace& workspace);  // out [count, ndim], int64
 // The elements of x where the mask, of the same shape, is set; out is contiguous.
 void masked_select(const TensorImpl& out, const TensorImpl& x, const TensorImpl& mask, Workspace& workspace);

@@ -65,7 +65,8 @@ bool adds_exactly(const TensorImpl& table, int64_t values, Scatter how) {
 void add_exactly(const AlongParams& along, int64_t values, Device device, Workspace& workspace) {
   static const Function find("exact_sums", "find_ranges"), clear("exact_sums", "clear_ranges"),
     add("exact_sums", "add_terms"), round("exact_sums", "round_sums");
-  const Tensor words = workspace.take(kExactWords * along.table_count, DType::I64), used = workspace.take(1, DType::I32);
+  const Tensor words = workspace.take(kExactWords * along.table_count, DType::I64),
+               used = workspace.take(1, DType::I32);
   if (workspace.planning()) return;
   fill(*used, 0);
   const bool vectors = along.block % 16 == 0 && reads_in_pieces(static_cast<DType>(along.type), false);

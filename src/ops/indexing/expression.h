@@ -11,6 +11,8 @@ struct NewAxis {                                                    // None
 };
 struct Slice {
   std::optional<int64_t> start, stop, step;
+  Slice(std::optional<int64_t> from = {}, std::optional<int64_t> to = {}, std::optional<int64_t> by = {})
+      : start(from), stop(to), step(by) {}
 };
 struct Ellipsis {};
 

@@ -53,7 +53,7 @@ Tensor with_gaps(const Tensor& t, bool reversed) {
         offset += position % t->shape[d] * out->strides[d];
         from += position % t->shape[d] * t->strides[d];
       }
-      out.data<U>()[offset] = t.data<U>()[from];
+      reinterpret_cast<U*>(out.bytes())[offset] = reinterpret_cast<const U*>(t.bytes())[from];
     }
   });
   return out;
@@ -67,6 +67,7 @@ Tensor by_reference(const OpRecord& op, const Args& args) {
 void expect_close(const Tensor& got, const Tensor& expected, const std::string& what) {
   ASSERT_EQ(got.dtype(), expected.dtype()) << what;
   ASSERT_TRUE(got->same_shape(*expected)) << what;
+  if (is_complex(got.dtype())) return expect_close(view_as_real(got), view_as_real(expected), what);
   const DType t = got.dtype();
   const double rtol = t == DType::F64    ? 1e-12
                       : t == DType::F32  ? 1.3e-6
@@ -84,6 +85,7 @@ void expect_close(const Tensor& got, const Tensor& expected, const std::string& 
 void expect_same(const Tensor& a, const Tensor& b, const std::string& what) {
   ASSERT_EQ(a.dtype(), b.dtype()) << what;
   ASSERT_TRUE(a->same_shape(*b)) << what;
+  if (is_complex(a.dtype())) return expect_same(view_as_real(a), view_as_real(b), what);
   for (int64_t i = 0; i < a.numel(); ++i) {
     const double x = element(*a, i), y = element(*b, i);
     ASSERT_TRUE(std::memcmp(&x, &y, sizeof x) == 0 || (std::isnan(x) && std::isnan(y)))
