@@ -88,6 +88,7 @@ EXAMPLES = {
         "strata.searchsorted(edges, strata.tensor([0.5, 3.0, 9.0]))",
     ],
     "bucketize": ["edges = strata.tensor([1.0, 3.0, 5.0])", "strata.bucketize(strata.tensor([0.5, 3.0, 9.0]), edges)"],
+    "istft": ["spectrum = strata.stft(strata.randn(64), 16, return_complex=True)", "strata.istft(spectrum, 16)"],
     "histogram": ["strata.histogram(strata.randn(30), strata.linspace(-3, 3, 7))"],
     "bernoulli": ["strata.bernoulli(strata.rand(3))"],
     "quantile": ["strata.quantile(strata.randn(3, 4), strata.tensor([0.25, 0.75]), 0)"],

@@ -194,7 +194,14 @@ _Boolean = _plain_constraint("_Boolean", lambda v: (v == 0) | (v == 1), is_discr
 _OneHot = _plain_constraint(
     "_OneHot", lambda v: ((v == 0) | (v == 1)).all(-1) & v.sum(-1).eq(1), event_dim=1, is_discrete=True
 )
-_Simplex = _plain_constraint("_Simplex", lambda v: (v >= 0).all(-1) & ((v.sum(-1) - 1).abs() < 1e-6), event_dim=1)
+
+
+def _is_simplex(value):
+    rounding = max(1e-6, finfo(value.dtype).eps) if value.is_floating_point() else 1e-6  # of 16-bit numbers
+    return (value >= 0).all(-1) & ((value.sum(-1) - 1).abs() < rounding)
+
+
+_Simplex = _plain_constraint("_Simplex", _is_simplex, event_dim=1)
 _LowerTriangular = _plain_constraint("_LowerTriangular", _is_lower_triangular, event_dim=2)
 _LowerCholesky = _plain_constraint("_LowerCholesky", _is_lower_cholesky, event_dim=2)
 _CorrCholesky = _plain_constraint("_CorrCholesky", _is_corr_cholesky, event_dim=2)

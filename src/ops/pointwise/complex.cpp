@@ -58,7 +58,10 @@ STRATA_OP(resolve_conj, "resolve_conj(Tensor(a) input) -> Tensor(a)")
 
 STRATA_OP(part, "_part(Tensor(a) input, bool imaginary) -> Tensor(a)")
   .doc("A view of the real or the imaginary parts of a complex tensor.")
-  .view([](const Tensor& input, bool imaginary) { return part_of(*input, imaginary); })
+  .view([](const Tensor& input, bool imaginary) {
+    need_complex(input, "_part");
+    return part_of(*input, imaginary);
+  })
   .grad([](const grads::part& c, const Tensor& g) -> Grads {
     return {c.imaginary() ? complex(zeros_like(g), g) : g};  // the engine makes g complex
   })
