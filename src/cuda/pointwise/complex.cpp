@@ -6,14 +6,13 @@
 #include "cuda/common/axes.h"
 #include "cuda/common/tensors.h"
 #include "cuda/pointwise/complex_params.h"
+#include "cuda/pointwise/walk_parts.h"
 #include "cuda/runtime/stream.h"
-#include "record/walk.h"
 
 namespace strata::cuda {
 namespace {
 
 constexpr uint32_t kThreads = 256;
-constexpr int64_t kMostOffset = INT32_MAX;  // in elements, per launch
 static_assert(kComplexDims == kMaxDims);
 
 struct Kernels {
@@ -30,22 +29,8 @@ const Kernels& kernels_of(const ComplexFormula& f) {
   return *static_cast<const Kernels*>(known);
 }
 
-// Launches a walk that fits 32-bit offsets; otherwise splits it along its longest dimension.
-void launch(const Stream& stream, const Function& kernel, const Walk& w, ComplexParams& p, const int* operand_of) {
-  bool fits = w.total <= kMostOffset;
-  for (int k = 0; k < w.views && fits; ++k) {
-    int64_t reach = 0;
-    for (int d = 0; d < w.ndim; ++d) reach += (w.shape[d] - 1) * std::abs(w.view[k].step[d]);
-    fits = reach <= kMostOffset;
-  }
-  if (!fits) {
-    const auto d = static_cast<int>(std::max_element(w.shape, w.shape + w.ndim) - w.shape);
-    for (const bool second : {false, true}) {
-      const int64_t half = w.shape[d] / 2, size = second ? w.shape[d] - half : half;
-      launch(stream, kernel, w.part(d, second ? half : 0, size), p, operand_of);
-    }
-    return;
-  }
+// Launches a walk that fits 32-bit offsets.
+void launch_part(const Stream& stream, const Function& kernel, const Walk& w, ComplexParams& p, const int* operand_of) {
   p.count = static_cast<uint32_t>(w.total);
   p.ndim = w.ndim;
   for (int k = 0; k < w.views; ++k) {
@@ -88,7 +73,8 @@ void run_complex(const Call& c, const Formula& f, DType common) {
   if (w.total == 0) return;
   w.collapse();
   const Kernels& kernels = kernels_of(*c.op.complex_formula);
-  launch(stream_of(out.device), common == DType::C64 ? kernels.c64 : kernels.c128, w, p, operand_of);
+  const Function& kernel = common == DType::C64 ? kernels.c64 : kernels.c128;
+  each_launchable(w, [&](const Walk& part) { launch_part(stream_of(out.device), kernel, part, p, operand_of); });
 }
 
 }  // namespace strata::cuda

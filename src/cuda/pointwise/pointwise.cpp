@@ -2,25 +2,22 @@
 // parameters, and splits it into pieces of at most 2^31 elements, so that the kernels can use 32-bit offsets.
 #include "cuda/pointwise/pointwise.h"
 
-#include <algorithm>
-
 #include "cuda/common/axes.h"
 #include "cuda/common/tensors.h"
 #include "cuda/movement/rows.h"
 #include "cuda/movement/transpose.h"
 #include "cuda/pointwise/complex.h"
 #include "cuda/pointwise/pointwise_params.h"
+#include "cuda/pointwise/walk_parts.h"
 #include "cuda/runtime/faults.h"
 #include "cuda/runtime/stream.h"
 #include "record/formula.h"
-#include "record/walk.h"
 
 namespace strata::cuda {
 namespace {
 
 constexpr uint32_t kThreads = 256;
-constexpr int64_t kVector = 8;              // elements of a thread
-constexpr int64_t kMostOffset = INT32_MAX;  // in elements, per launch
+constexpr int64_t kVector = 8;  // elements of a thread
 static_assert(kPointwiseDims == kMaxDims && kPointwiseOperands == kMaxOperands && Walk::kMaxViews == kMaxOperands + 1);
 
 template <class T> uint64_t bits_of(T v) {
@@ -49,24 +46,9 @@ const Kernels& kernels_of(const Formula& f) {
   return *static_cast<const Kernels*>(known);
 }
 
-// Launches a walk that fits 32-bit offsets; otherwise splits it along its longest dimension.
-void launch(const Stream& stream, const Kernels& kernels, DType compute, const Walk& w, PointwiseParams& p,
-            const int* operand_of) {
-  bool fits = w.total <= kMostOffset;
-  for (int k = 0; k < w.views && fits; ++k) {
-    int64_t reach = 0;
-    for (int d = 0; d < w.ndim; ++d) reach += (w.shape[d] - 1) * std::abs(w.view[k].step[d]);
-    fits = reach <= kMostOffset;
-  }
-  if (!fits) {
-    const auto d = static_cast<int>(std::max_element(w.shape, w.shape + w.ndim) - w.shape);
-    for (const bool second : {false, true}) {
-      const int64_t half = w.shape[d] / 2, size = second ? w.shape[d] - half : half;
-      Walk part = w.part(d, second ? half : 0, size);
-      launch(stream, kernels, compute, part, p, operand_of);
-    }
-    return;
-  }
+// Launches a walk that fits 32-bit offsets.
+void launch_part(const Stream& stream, const Kernels& kernels, DType compute, const Walk& w, PointwiseParams& p,
+                 const int* operand_of) {
   bool dense = true, rows = w.ndim > 1 && w.shape[w.ndim - 1] % kVector == 0, same = true;
   p.count = static_cast<uint32_t>(w.total);
   p.ndim = w.ndim;
@@ -93,6 +75,10 @@ void launch(const Stream& stream, const Kernels& kernels, DType compute, const W
   }
   constexpr int64_t per_block = kThreads * kVector;
   stream.launch(kernels[compute], {static_cast<uint32_t>((w.total + per_block - 1) / per_block)}, {kThreads}, 0, p);
+}
+void launch(const Stream& stream, const Kernels& kernels, DType compute, const Walk& w, PointwiseParams& p,
+            const int* operand_of) {
+  each_launchable(w, [&](const Walk& part) { launch_part(stream, kernels, compute, part, p, operand_of); });
 }
 }  // namespace
 
