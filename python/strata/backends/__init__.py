@@ -6,6 +6,7 @@ import types
 import warnings
 
 from .. import _C
+from .._no_effect import NoEffect
 
 __all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
 
@@ -131,19 +132,6 @@ class _Products(_Tf32):
         self.allow_fp16_accumulation = False
 
 
-class _Attention:
-    """Which of PyTorch's attention kernels are allowed. Strata chooses by the shapes; `explain` tells which."""
-
-    def __init__(self, *args, **kwargs):
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-
 def _yes(*_):
     return True
 
@@ -169,7 +157,7 @@ def _accepted(*_):
 cuda = types.SimpleNamespace(
     matmul=_Products(_C._allow_tf32_products, _C._set_allow_tf32_products),
     is_built=_yes,
-    sdp_kernel=_Attention,
+    sdp_kernel=NoEffect,  # kernels are chosen by the shapes; `explain` tells which
     enable_flash_sdp=_accepted,
     enable_mem_efficient_sdp=_accepted,
     enable_math_sdp=_accepted,
@@ -181,7 +169,7 @@ cuda = types.SimpleNamespace(
     preferred_linalg_library=_accepted,
 )
 mps = types.SimpleNamespace(is_available=_no, is_built=_no, is_macos_or_newer=_no)
-mkldnn = types.SimpleNamespace(is_available=_yes, enabled=True, flags=_Attention, set_flags=_accepted)
+mkldnn = types.SimpleNamespace(is_available=_yes, enabled=True, flags=NoEffect, set_flags=_accepted)
 mkl = types.SimpleNamespace(is_available=_no)
 openmp = types.SimpleNamespace(is_available=_no)  # the pool of threads is Strata's own
 opt_einsum = types.SimpleNamespace(is_available=_yes, enabled=True, strategy="auto")

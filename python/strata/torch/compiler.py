@@ -1,5 +1,6 @@
 """torch.compiler: nothing is compiled, so the marks of a program change nothing."""
 
+from .._no_effect import NoEffect
 from .functions import compile
 
 __all__ = ["allow_in_graph", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling"]
@@ -39,17 +40,4 @@ def list_backends(exclude_tags=()):
     return []
 
 
-class set_stance:
-    """A setting without effect, as a call or a with block."""
-
-    def __init__(self, *args, **kwargs):
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def __call__(self, fn):
-        return fn
+set_stance = NoEffect

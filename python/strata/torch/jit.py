@@ -1,8 +1,8 @@
 """torch.jit: script() and trace() return what they are given. There is no compiler behind; Python runs the program."""
 
 import builtins
-import functools
 
+from .._no_effect import NoEffect
 from ..nn.module import Module
 
 __all__ = ["export", "freeze", "ignore", "is_scripting", "is_tracing", "load", "save", "script", "trace", "unused"]
@@ -132,20 +132,4 @@ def enable_onednn_fusion(enabled):
     """Accepted: nothing is fused."""
 
 
-class _Setting:
-    """A with block without effect."""
-
-    def __init__(self, *args, **kwargs):
-        pass
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-    def __call__(self, f):
-        return functools.wraps(f)(f)
-
-
-optimized_execution = fuser = strict_fusion = _Setting
+optimized_execution = fuser = strict_fusion = NoEffect
