@@ -70,7 +70,7 @@ def writes(program, name, recorded=True):
             r"(with T\.no_grad\(\): )?(v\d+)(\.detach\(\)|\.data)?(?:\.(?:view|select|diagonal)\([^)]*\))?(?:\.\w+_\(|\[.*\]( [*+-]?= |\.)| [*+-]= )",
             line,
         )
-        out = re.search(r"out=(v\d+)", line)
+        out = re.search(r"out=(v\d+)", line) or re.search(r"\((v\d+)\b.*, inplace=True\)", line)
         unrecorded = m and (m[1] or m[3] or not program.space[m[2]].requires_grad)
         if m and (recorded or unrecorded) and memory(m[2]) == memory(name):
             yield i
@@ -101,9 +101,7 @@ def hook_of_a_written_view(program):
 
 def grad_of_a_hooked_tensor(program):
     """grad() of a tensor with hooks that double gradients: PyTorch may return it without them."""
-    place = int(re.match(r"grads\[(\d+)\]", program.difference)[1])
-    asked = re.search(r"grad\(loss, \[(.*?)\]", program.line)[1].split(", ")
-    if place >= len(asked) or f"{asked[place]}.register_hook(lambda g: g * 2)" not in program.lines:
+    if f"{program.asked_for()}.register_hook(lambda g: g * 2)" not in program.lines:
         return False
     return any(near(program.difference.ours, n * program.difference.theirs, 1e-2) for n in (2, 4, 8))
 
@@ -126,12 +124,12 @@ def retained_by_a_written_view(program):
     return f"{name}.retain_grad()" in program.lines and written_after_made(program, name)
 
 
-def leaf_over_written_memory(program):
-    """The leaf is a view whose memory was written without recording, and PyTorch does not lead gradients of its views back to it any more.
-    Without these writes both sides agree."""
-    name = program.difference.partition(".grad")[0]
-    unseen = set(writes(program, name, recorded=False))
-    if not (is_view(program, name) and program.space[name].is_leaf and unseen):
+def view_over_written_memory(program):
+    """The gradient of a view is asked for whose memory was written without recording: PyTorch does not lead gradients of tensors made before
+    the write, or of other views, back to it any more. Without these writes both sides agree."""
+    name = program.asked_for()
+    unseen = set(writes(program, name, recorded=False)) if name else ()
+    if not (unseen and is_view(program, name)):
         return False
     left_out = {program.lines[i] for i in unseen}
     ours, theirs = program.again(lambda line: None if line in left_out else line)
@@ -160,12 +158,12 @@ def broadcast_product(program):
     return False
 
 
-def doubled_result(op):
-    """The result of the op has a hook that changes gradients, and PyTorch's second derivative passes through it once more."""
+def hooked_result(op, hook):
+    """The result of the op has this hook, and PyTorch's second derivative passes through it once more."""
 
     def holds(program):
         made = [m[1] for line in program.lines if (m := re.match(rf"(v\d+) = .*\b{op}\(", line))]
-        return any(f"{name}.register_hook(lambda g: g * 2)" in program.lines for name in made)
+        return any(f"{name}.register_hook(lambda g: {hook})" in program.lines for name in made)
 
     return holds
 
@@ -181,6 +179,17 @@ def reshaped_in_place(program):
 def reshaped_leaf(program):
     """A leaf has another shape than the program gave it."""
     return any(tuple(t.shape) != tuple(program.ours.data[i][0]) for i, t in program.ours.made.items())
+
+
+def same_numbers_in_the_new_shape(program):
+    """The gradient of a leaf that was reshaped after its use: ours has the leaf's shape now, PyTorch's the one before."""
+    leaf = program.space[program.asked_for()]
+    ours, theirs = leaf.grad, program.theirs[program.asked_for()].grad
+    return (
+        reshaped_leaf(program)
+        and tuple(ours.shape) == tuple(leaf.shape)
+        and near(as_array(ours).ravel(), as_array(theirs).ravel(), 1e-6)
+    )
 
 
 def reshaped_after_a_view(program):
@@ -295,6 +304,18 @@ def infinite_gradient(*ops):
     return holds
 
 
+def nan_of_infinities(program):
+    """PyTorch's values are NaN where an operand is infinite and ours are not; all else agrees."""
+    ours, theirs = program.difference.ours, program.difference.theirs
+    if ours is None or theirs is None or ours.shape != theirs.shape or len(program.operands()) != 1:
+        return False
+    extra = np.isnan(theirs) & ~np.isnan(ours)
+    infinite = np.isinf(as_array(program.operands()[0]))
+    return (
+        infinite.shape == extra.shape and bool((extra <= infinite).all()) and near(ours[~extra], theirs[~extra], 1e-2)
+    )
+
+
 def both_not_finite(program):
     """Second derivatives that are infinite on one side and NaN on the other; all else agrees."""
     a, b = program.difference.ours, program.difference.theirs
@@ -360,7 +381,8 @@ RULES = (
     (r"^(loss|grads|more|second)", WE_REFUSED + r"inplace operation: nn.functional.tanhshrink saved", "Autograd", None),
     (r"^(loss|grads|more|second)", WE_REFUSED + r"modified by an inplace operation", "Autograd", data_was_set),
     (r"^(loss|grads|more|second)", WE_REFUSED + r"inplace operation: matmul saved", "Autograd", broadcast_product),
-    (r"^more = ", SECOND, "Autograd", doubled_result("logsumexp")),
+    (r"^more = ", SECOND, "Autograd", hooked_result("logsumexp", "g * 2")),
+    (r"^more = ", r"torch: log: \d+ entries beside \d+", "Autograd", hooked_result("logsumexp", r"log.append(g.detach().clone())")),
     (r"^loss", WE_REFUSED + r"the shape of a leaf changed", "Autograd", None),
     (r"^(loss|grads|more)", REFUSED + r"(AsStridedBackward0 returned an invalid gradient|output with shape .* doesn't match the broadcast shape)", "Autograd", reshaped_leaf),
     (r"^(grads|more|second)", WE_REFUSED + r"reshape: shape .* is invalid for input", "Autograd", reshaped_in_place),
@@ -379,7 +401,8 @@ RULES = (
     (r"", r"torch: log\[\d+\]: ", "Autograd", same_hooks_in_another_order),
     (r"^(loss\.backward\(inputs=|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): [\[\d-]", "Autograd", reshaped_after_a_view),
     (r"^(loss\.backward\(inputs=|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): [\[\d-]", "Autograd", view_only_there),
-    (r"^loss\.backward", r"torch: v\d+\.grad: [\[\d-]", "Autograd", leaf_over_written_memory),
+    (r"^(loss\.backward|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): [\[\d-]", "Autograd", view_over_written_memory),
+    (r"^loss\.backward", r"torch: v\d+\.grad: shape ", "Autograd", same_numbers_in_the_new_shape),
     (r"^loss\.backward", r"torch: v\d+\.grad: a tensor beside nothing", "Autograd", retained_by_a_written_view),
     (r"^loss\.backward", REFUSED + r"ZeroTensors are immutable", "Autograd", None),
     (r"^(loss|grads|more)", REFUSED + r"unsupported operand type\(s\) for \*: 'NoneType'", "Autograd", None),
@@ -414,6 +437,7 @@ RULES = (
     (r"", r"(torch|vgpu|reference): (v\d+|v\d+\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): [\[\d-]", "Numbers", amplified),
     (r"^more = ", SECOND, "Numbers", lambda program: program.met({"prelu": has_zero})),
     (r"cdist", r"torch: v\d+: \[", "Numbers", has_infinities),
+    (r"\bgelu\(", r"torch: v\d+: [\[\d-]", "Numbers", nan_of_infinities),
     (r"\.(median|nanmedian|kthvalue)\(", r"torch: v\d+: [\[\d-]", "Numbers", expanded_operand),
     (r"addcmul", WE_REFUSED + r"for integer tensors the argument value", "Numbers", None),
     (r"out=", r"torch: v\d+: [\[\d-]", "Tensors", moved),

@@ -19,6 +19,15 @@ class Program:
         made = re.match(r"(v\d+) = ", line)
         return set(re.findall(r"\bv\d+\b", line)) - ({made[1]} if made else set())
 
+    def asked_for(self):
+        """The variable whose gradient differs: of "v3.grad: …" and of "grads[1]: …" where grad() was called with variables; else None."""
+        if m := re.match(r"(v\d+)\.grad\b", self.difference):
+            return m[1]
+        place = re.match(r"grads\[(\d+)\]", self.difference)
+        asked = re.search(r"grad\(loss, \[(v\d+(?:, v\d+)*)\]", self.line)
+        names = asked[1].split(", ") if asked else []
+        return names[int(place[1])] if place and int(place[1]) < len(names) else None
+
     def all_names(self):
         return [name for name in self.space if re.fullmatch(r"v\d+", name)]
 

@@ -177,8 +177,8 @@ def test_a_broadcast_operand_of_a_product_was_saved(product, shape, holds):
     assert accepted.broadcast_product(program([*BEGIN, *lines], text)) == holds
 
 
-def test_a_doubled_result():
-    rule = accepted.doubled_result("logsumexp")
+def test_a_result_has_a_hook():
+    rule = accepted.hooked_result("logsumexp", "g * 2")
     lines = ["v2 = T.logsumexp(v1, 0)", HOOK]
     assert rule(program([*BEGIN, *lines, *END]))
     assert not rule(program([*BEGIN, lines[0], "v1.register_hook(lambda g: g * 2)", *END]))
@@ -260,7 +260,47 @@ def test_a_difference_that_stays_in_double_is_not_explained():
 )
 def test_a_leaf_over_written_memory(lines, holds):
     lines = ["v0 = T.ones(3)", *lines, "loss = v2.sum() + v1.sum()", "loss.backward()"]
-    assert accepted.leaf_over_written_memory(program(lines, "v1.grad: [")) == holds
+    assert accepted.view_over_written_memory(program(lines, "v1.grad: [")) == holds
+
+
+@pytest.mark.parametrize(
+    "write, holds",
+    [
+        ("with T.no_grad(): v1.mul_(2)", True),
+        ("with T.no_grad(): F.hardtanh(v1, inplace=True)", True),
+        ("with T.no_grad(): v3.mul_(2)", True),  # another view of the same memory
+        ("v1.mul_(2)", False),  # recorded
+        ("v4 = v0.exp()", False),
+    ],
+)
+def test_a_view_over_written_memory(write, holds):
+    lines = ["v2 = v1[:2]", "v3 = v1[1:]", write, "loss = v2.sum() + v1.sum()"]
+    asked = program([*BEGIN, *lines, "grads = T.autograd.grad(loss, [v2, v0], allow_unused=True)"], "grads[0]: [")
+    assert accepted.view_over_written_memory(asked) == holds
+    asked.difference = differential.Difference("grads[1]: [")  # v0 is no view
+    assert not accepted.view_over_written_memory(asked)
+
+
+@pytest.mark.parametrize("line, holds", [("with T.no_grad(): v0.unsqueeze_(0)", True), ("v2 = v1.exp()", False)])
+def test_the_gradient_has_the_new_shape_of_a_leaf(line, holds):
+    p = program([*BEGIN, line, "loss = (v1 * 3).sum()", "loss.backward()"], "v0.grad: shape (1, 3) beside (3,)")
+    assert accepted.same_numbers_in_the_new_shape(p) == holds
+    p.theirs["v0"].grad = p.theirs["v0"].grad * 2
+    assert not accepted.same_numbers_in_the_new_shape(p)
+
+
+@pytest.mark.parametrize(
+    "theirs, holds",
+    [
+        ([1.0, float("nan"), 3.0], True),
+        ([1.0, float("nan"), float("nan")], False),  # NaN of a finite operand
+        ([2.0, float("nan"), 3.0], False),
+    ],
+)
+def test_infinities_give_nan_on_the_other_side(theirs, holds):
+    ours = np.array([1.0, np.inf, 3.0])
+    p = program(["v0 = leaf(0)", "v1 = F.gelu(v0)"], "v1: [", 1, (1.0, np.inf, 3.0), ours, np.array(theirs))
+    assert accepted.nan_of_infinities(p) == holds
 
 
 def test_out_moved_a_tensor_away_from_its_views():
