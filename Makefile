@@ -1,7 +1,7 @@
 # `make help` lists the targets. The build itself uses CMake: see CMakePresets.json.
 JOBS          ?= $(shell nproc)
 PRESET        ?= release
-CUDA_ARCHS    ?= 90a
+CUDA_ARCHS    ?= native
 STRATA_WERROR ?= OFF
 
 BUILD  := build/$(PRESET)
@@ -17,7 +17,7 @@ absent  = @echo "make $@: $(1)" >&2; exit 3
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  Variables: JOBS=$(JOBS) PRESET=$(PRESET) (release, dev, asan, tsan) CUDA_ARCHS=$(CUDA_ARCHS) (all: for a distribution) STRATA_WERROR=$(STRATA_WERROR)"
+	@echo "  Variables: JOBS=$(JOBS) PRESET=$(PRESET) (release, dev, asan, tsan) CUDA_ARCHS=$(CUDA_ARCHS) (90a, all: for a distribution) STRATA_WERROR=$(STRATA_WERROR)"
 
 # --- use -------------------------------------------------------------------------------------------------------------
 # Takes some seconds on the virtual GPU.
@@ -52,7 +52,7 @@ setup: ## Install what is missing (system packages, .venv)
 	@tools/setup
 
 # Configures if there is no build tree, or STRATA_WERROR or CUDA_ARCHS has changed; Ninja detects all other changes. The
-# default is one architecture: machine code for all of them takes three more minutes.
+# default is machine code for the GPUs of this machine: that for all architectures takes three more minutes.
 configure: setup
 	@if [ ! -f $(BUILD)/build.ninja ] || ! grep -qx 'STRATA_WERROR:BOOL=$(STRATA_WERROR)' $(BUILD)/CMakeCache.txt \
 	    || { grep -q '^STRATA_CUDA_ARCHS:' $(BUILD)/CMakeCache.txt && ! grep -qx 'STRATA_CUDA_ARCHS:[A-Z]*=$(CUDA_ARCHS)' $(BUILD)/CMakeCache.txt; }; then \

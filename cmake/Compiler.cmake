@@ -59,7 +59,7 @@ set(unity OFF)
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
   set(unity ON)
 endif()
-option(STRATA_UNITY "Compile several files of ops, nn and the command as one" ${unity})
+option(STRATA_UNITY "Compile several files of a layer as one" ${unity})
 
 # Use the fastest available linker. Sanitizers keep the default one.
 if(NOT STRATA_SANITIZE)

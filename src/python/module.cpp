@@ -69,7 +69,7 @@ PyObject* call_op_by_name(const char* name, PyObject* const* values, Py_ssize_t 
 
 namespace {
 
-PyObject* find(PyObject*, PyObject* name) {
+PyObject* op_named(PyObject*, PyObject* name) {
   PyObject* op = PyDict_GetItemWithError(ops_dict, name);
   if (!op && !PyErr_Occurred()) PyErr_Format(PyExc_KeyError, "no op named %R", name);
   return Py_XNewRef(op);
@@ -306,7 +306,7 @@ PyObject* py_check_host_memory(PyObject*, PyObject* args) {
 PyMethodDef functions[] = {
   {"_check_host_memory", py_check_host_memory, METH_VARARGS,
    "_check_host_memory(count, bytes, what): OutOfMemoryError when that many items cannot fit."},
-  {"_op", find, METH_O, "The callable of this name."},
+  {"_op", op_named, METH_O, "The callable of this name."},
   {"_records", records, METH_NOARGS, "Every op record as a dict."},
   {"_sample", make_sample, METH_VARARGS,
    "_sample(record index, text, dtype, seed=0): the arguments of a sample, by name."},

@@ -102,6 +102,30 @@ def test_kernels_of_another_build_tree_are_embedded(project):
     assert f"{compiled}/old.ptx" in (project.folder / "b/kernels/images.cpp").read_text()
 
 
+@pytest.mark.parametrize(
+    "said, known, archs",
+    [
+        (["9.0", "8.6", "9.0"], ["sm_86", "sm_90"], "90a 86"),
+        (["12.1", "7.5"], ["sm_75", "sm_90"], "75"),  # the compiler does not know the first one
+        ([], [], ""),
+    ],
+)
+def test_architectures_of_this_machine(project, monkeypatch, said, known, archs):
+    def answers(lines):
+        return "".join(f"echo {line}\n" for line in lines)
+
+    smi, nvcc = project.folder / "bin/nvidia-smi", project.folder / "bin/nvcc"
+    smi.write_text(f"#!/bin/sh\n{answers(said)}exit {0 if said else 9}\n")
+    smi.chmod(0o755)
+    asked = f'#!/bin/sh\nif [ "$1" = --list-gpu-code ]; then\n{answers(known)}exit\nfi\n'
+    nvcc.write_text(nvcc.read_text().replace("#!/bin/sh\n", asked, 1))
+    monkeypatch.setenv("PATH", str(project.folder / "bin"), prepend=":")
+    assert project.configure(project.nvcc).returncode == 0
+    project.build()
+    assert f'return "{archs}";' in (project.folder / "b/kernels/images.cpp").read_text()
+    assert len(project.calls("ptxas", "old")) == len(archs.split())
+
+
 def test_architectures_of_a_release(project):
     release = next(
         p for p in json.loads((ROOT / "CMakePresets.json").read_text())["configurePresets"] if p["name"] == "release"

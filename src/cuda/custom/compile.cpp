@@ -11,12 +11,13 @@
 #include "record/op.h"
 
 namespace strata::cuda {
-namespace {
 
-struct Compiled {
+struct CompiledModule {
   std::shared_ptr<const Code> code;
   std::map<std::string, std::string> names;  // of instances
 };
+
+namespace {
 
 bool is_identifier(std::string_view name) {
   const auto is_part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
@@ -105,24 +106,24 @@ CompiledPtx compile_now(const std::string& source, const std::string& architectu
   return compile_to_ptx(source, o.name, options, o.instances);
 }
 
-std::shared_ptr<const Compiled> compiled_for(const Gpu& gpu, const std::string& source, const CompileOptions& o) {
+std::shared_ptr<const CompiledModule> compiled_for(const Gpu& gpu, const std::string& source, const CompileOptions& o) {
   vendor_library(Vendor::Nvrtc).library.require();
   const std::string architecture = fmt::format("compute_{}{}", gpu.properties.major, gpu.properties.minor);
   const auto make = [&](CompiledPtx c) {
-    return std::make_shared<const Compiled>(
-      Compiled{std::make_shared<const Code>(o.name, std::move(c.ptx)), std::move(c.names)});
+    return std::make_shared<const CompiledModule>(
+      CompiledModule{std::make_shared<const Code>(o.name, std::move(c.ptx)), std::move(c.names)});
   };
   if (reads_files(o)) return make(compile_now(source, architecture, o));
 
   static std::mutex mutex;
-  static auto* known = new std::map<std::string, std::shared_ptr<const Compiled>>;
+  static auto* known = new std::map<std::string, std::shared_ptr<const CompiledModule>>;
   const std::string key = key_of(source, architecture, o);
   {
     const std::lock_guard lock(mutex);
     if (const auto found = known->find(key); found != known->end()) return found->second;
   }
   const KernelCache cache = KernelCache::of(gpu.runtime.type);
-  std::shared_ptr<const Compiled> made;
+  std::shared_ptr<const CompiledModule> made;
   if (const auto kept = cache.find(key)) {
     made = make(unpacked(*kept));
   } else {
@@ -138,7 +139,7 @@ std::shared_ptr<const Compiled> compiled_for(const Gpu& gpu, const std::string& 
 struct Module::State {
   std::string name, source;
   Device device;
-  std::shared_ptr<const Compiled> compiled;
+  std::shared_ptr<const CompiledModule> compiled;
 };
 
 struct KernelHandle::State {

@@ -8,13 +8,13 @@
 namespace strata::cuda {
 namespace {
 
-bool in_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$'; }
+bool in_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '$'; }
 
 // The position of a whole word at or after `from`, or npos.
 size_t find_word(std::string_view text, std::string_view word, size_t from = 0) {
   for (size_t at = text.find(word, from); at != text.npos; at = text.find(word, at + 1)) {
     const size_t end = at + word.size();
-    if ((at == 0 || !in_word(text[at - 1])) && (end == text.size() || !in_word(text[end]))) return at;
+    if ((at == 0 || !in_name(text[at - 1])) && (end == text.size() || !in_name(text[end]))) return at;
   }
   return text.npos;
 }
@@ -29,7 +29,7 @@ std::string_view trimmed(std::string_view text) {
 std::string_view declaration_in_ptx(std::string_view ptx, const std::string& entry) {
   for (size_t at = ptx.find(".entry "); at != ptx.npos; at = ptx.find(".entry ", at + 1)) {
     const std::string_view rest = trimmed(ptx.substr(at + 7));
-    if (!rest.starts_with(entry) || (rest.size() > entry.size() && in_word(rest[entry.size()]))) continue;
+    if (!rest.starts_with(entry) || (rest.size() > entry.size() && in_name(rest[entry.size()]))) continue;
     const size_t open = rest.find_first_of("({");
     if (open == rest.npos || rest[open] == '{') return rest.substr(0, entry.size());
     return rest.substr(0, rest.find(')') + 1);
@@ -105,7 +105,7 @@ std::vector<std::string> kernels_of(std::string_view ptx) {
   for (size_t at = ptx.find(".entry "); at != ptx.npos; at = ptx.find(".entry ", at + 1)) {
     const std::string_view rest = trimmed(ptx.substr(at + 7));
     size_t end = 0;
-    while (end < rest.size() && in_word(rest[end])) ++end;
+    while (end < rest.size() && in_name(rest[end])) ++end;
     out.emplace_back(rest.substr(0, end));
   }
   return out;

@@ -28,6 +28,7 @@ constexpr Fold kSecond[] = {Fold::Sum, Fold::Sum, Fold::Sum, Fold::Sum, Fold::Su
                             Fold::Max, Fold::Min, Fold::Max, Fold::Min, Fold::Max, Fold::Min};
 
 const Function& fold_kernel(Fold fold, DType compute, ReduceMethod method) {
+  if (fold == Fold::NanSum && kernel_index(compute) == 2) fold = Fold::Sum;  // integers have no NaN
   static const std::deque<Function>& all = *[] {
     auto* list = new std::deque<Function>;
     for (const char* name : kNames)

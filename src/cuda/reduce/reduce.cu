@@ -57,11 +57,10 @@ struct Each {
   static __device__ uint32_t over_bytes(uint32_t word) { return word == 0x01010101u; }
 };
 struct Same {
-  static constexpr bool kTests = false;
+  static constexpr bool kTests = false;  // asked for where there are integers
   template <class T> static __device__ T map(T v) { return v; }
 };
 struct NanToZero {
-  static constexpr bool kTests = false;
   template <class T> static __device__ T map(T v) { return v == v ? v : T(0); }
 };
 struct Nonzero {
@@ -69,11 +68,9 @@ struct Nonzero {
   template <class T> static __device__ T map(T v) { return v != T(0) ? T(1) : T(0); }
 };
 struct Absolute {
-  static constexpr bool kTests = false;
   template <class T> static __device__ T map(T v) { return v < T(0) ? -v : v; }
 };
 struct Squared {
-  static constexpr bool kTests = false;
   template <class T> static __device__ T map(T v) { return v * v; }
 };
 
@@ -197,8 +194,15 @@ __device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams&
   if constexpr (kDealt)
     for (; i - lane * 8 + kFlight * step <= end; i += stride)
       fold_vectors.template operator()<true>(i - lane * 6, uint32_t(per_result) * 16);
-  for (; i + (kFlight - 1) * step + 8 <= end; i += stride) fold_vectors.template operator()<true>(i, 16);
-  if (i < end) fold_vectors.template operator()<false>(i, 16);
+  if constexpr (kOneRun)
+    for (; i + (kFlight - 1) * step + 8 <= end; i += stride) fold_vectors.template operator()<true>(i, 16);
+  // The rest, or all where there are several runs: their offsets cost more than the tests.
+  int64_t last = i;
+  for (; i < end; i += stride) {
+    fold_vectors.template operator()<false>(i, 16);
+    last = i;
+  }
+  i = last;
   if (end % 8 != 0 && i + kFlight * step > end - end % 8) {  // less than a vector is left, for one thread
     for (int k = 0; k < kFlight; ++k)
       if (i + k * step == end - end % 8)
@@ -327,20 +331,22 @@ template <class C, class M, class T> __device__ __forceinline__ void reduce_colu
   extern "C" __global__ void __launch_bounds__(256, 4) name##Columns_##suffix(ReduceParams p) {             \
     reduce_columns<C, M, T>(p);                                                                             \
   }
-#define STRATA_FOLD(name, C, M)           \
+#define STRATA_FOLD_OF_FLOATS(name, C, M) \
   STRATA_FOLD_OF(name, C, M, f32, float)  \
-  STRATA_FOLD_OF(name, C, M, f64, double) \
+  STRATA_FOLD_OF(name, C, M, f64, double)
+#define STRATA_FOLD(name, C, M)     \
+  STRATA_FOLD_OF_FLOATS(name, C, M) \
   STRATA_FOLD_OF(name, C, M, i64, int64_t)
 STRATA_FOLD(Sum, Plus, Same)
-STRATA_FOLD(NanSum, Plus, NanToZero)
+STRATA_FOLD_OF_FLOATS(NanSum, Plus, NanToZero)
 STRATA_FOLD(CountNonzero, Plus, Nonzero)
-STRATA_FOLD(SumAbs, Plus, Absolute)
-STRATA_FOLD(SumSquares, Plus, Squared)
+STRATA_FOLD_OF_FLOATS(SumAbs, Plus, Absolute)  // of norms, which integers do not have
+STRATA_FOLD_OF_FLOATS(SumSquares, Plus, Squared)
 STRATA_FOLD(Prod, Times, Same)
 STRATA_FOLD(Max, Larger, Same)
 STRATA_FOLD(Min, Smaller, Same)
-STRATA_FOLD(MaxAbs, Larger, Absolute)
-STRATA_FOLD(MinAbs, Smaller, Absolute)
+STRATA_FOLD_OF_FLOATS(MaxAbs, Larger, Absolute)
+STRATA_FOLD_OF_FLOATS(MinAbs, Smaller, Absolute)
 STRATA_FOLD(Any, Either, Nonzero)
 STRATA_FOLD(All, Each, Nonzero)
 
