@@ -16,13 +16,16 @@ struct PhiloxBlock {
   uint32_t word[4];
 };
 
-// The upper half of a product. A device compiler would compute the product of widened numbers with 64-bit operations.
-STRATA_PHILOX_FN uint32_t upper_product(uint32_t a, uint32_t b) {
+// Both halves of a product: one instruction of a GPU, where a compiler would take two or more.
+STRATA_PHILOX_FN void wide_product(uint32_t a, uint32_t b, uint32_t& high, uint32_t& low) {
 #ifdef __CUDA_ARCH__
-  return __umulhi(a, b);
+  uint64_t both;
+  asm("mul.wide.u32 %0, %1, %2;" : "=l"(both) : "r"(a), "r"(b));
 #else
-  return static_cast<uint32_t>(static_cast<uint64_t>(a) * b >> 32);
+  const uint64_t both = static_cast<uint64_t>(a) * b;
 #endif
+  high = static_cast<uint32_t>(both >> 32);
+  low = static_cast<uint32_t>(both);
 }
 
 // inner: further blocks of the same position, for elements that need a varying number of them.
@@ -30,11 +33,13 @@ STRATA_PHILOX_FN PhiloxBlock philox(uint64_t seed, uint64_t counter, uint32_t in
   uint32_t c0 = static_cast<uint32_t>(counter), c1 = static_cast<uint32_t>(counter >> 32), c2 = inner, c3 = 0;
   uint32_t k0 = static_cast<uint32_t>(seed), k1 = static_cast<uint32_t>(seed >> 32);
   for (int round = 0; round < 10; ++round) {
-    const uint32_t n0 = upper_product(0xCD9E8D57u, c2) ^ c1 ^ k0, n2 = upper_product(0xD2511F53u, c0) ^ c3 ^ k1;
-    c1 = 0xCD9E8D57u * c2;
-    c3 = 0xD2511F53u * c0;
-    c0 = n0;
-    c2 = n2;
+    uint32_t high0, low0, high2, low2;
+    wide_product(0xD2511F53u, c0, high0, low0);
+    wide_product(0xCD9E8D57u, c2, high2, low2);
+    c0 = high2 ^ c1 ^ k0;
+    c1 = low2;
+    c2 = high0 ^ c3 ^ k1;
+    c3 = low0;
     k0 += 0x9E3779B9u;
     k1 += 0xBB67AE85u;
   }

@@ -21,12 +21,20 @@ enum Distributions : int32_t {
   kGeometric
 };  // as in record/distributions.h
 
-// Block number `block` of this launch. A captured launch reads the seed and the stream position from the device, where each replay
+// The Philox blocks of this launch. A captured launch reads the seed and the stream position from the device, where each replay
 // writes them.
-template <class Params> __device__ __forceinline__ PhiloxBlock philox_of(const Params& p, int64_t block) {
-  const uint64_t* base = reinterpret_cast<const uint64_t*>(p.base);
-  return philox(base ? base[0] : p.seed, (base ? base[1] : 0) + p.first + uint64_t(block));
-}
+struct Blocks {
+  uint64_t seed, first;
+  template <class Params> __device__ explicit Blocks(const Params& p) : seed(p.seed), first(p.first) {
+    if (const auto* base = reinterpret_cast<const uint64_t*>(p.base)) {
+      seed = base[0];
+      first += base[1];
+    }
+  }
+  __device__ __forceinline__ PhiloxBlock operator[](int64_t block) const {
+    return philox(seed, first + uint64_t(block));
+  }
+};
 
 // log(1 - u); 1 - u is exact, as u is a multiple of 2^-24 or 2^-53.
 template <class T> __device__ __forceinline__ T log_of_rest(T u) { return log(T(1) - u); }
@@ -64,15 +72,18 @@ template <class T> __device__ __forceinline__ T from_uniform(int32_t distributio
   }
 }
 
-// Writes a thread's elements, as vectors where possible.
-template <class T, int kItems>
-__device__ __forceinline__ void put(const RandomParams& p, int64_t first, const T (&v)[kItems]) {
-  constexpr int kVector = 16 / sizeof(T);
+// The first element of a thread's piece number `piece` of kPieces, each of kItems elements. Neighbouring threads have neighbouring
+// pieces, so that a warp writes whole lines of memory.
+template <int kItems, int kPieces> __device__ __forceinline__ int64_t piece_start(int piece) {
+  return ((int64_t(blockIdx.x) * kPieces + piece) * blockDim.x + threadIdx.x) * kItems;
+}
+
+// Writes 16 bytes of elements, as a vector where possible.
+template <class T>
+__device__ __forceinline__ void put(const RandomParams& p, int64_t first, const T (&v)[16 / sizeof(T)]) {
+  constexpr int kItems = 16 / sizeof(T);
   if (p.vectors && first + kItems <= p.count) {
-#pragma unroll
-    for (int j = 0; j < kItems; j += kVector)
-      store_common<T>(const_cast<void*>(element(p.out, p.out_type, first + j)), p.out_type,
-                      reinterpret_cast<const T(&)[kVector]>(v[j]));
+    store_common<T>(const_cast<void*>(element(p.out, p.out_type, first)), p.out_type, v);
     return;
   }
 #pragma unroll
@@ -83,27 +94,29 @@ __device__ __forceinline__ void put(const RandomParams& p, int64_t first, const 
 // kOf: the distribution, or kAnyOf for the one in the parameters.
 constexpr int32_t kAnyOf = -1;
 template <class T, int32_t kOf> __device__ __forceinline__ void fill(const RandomParams& p) {
-  constexpr int kPer = 16 / sizeof(T), kItems = kPer * kRandomBlocks;
-  const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = thread * kItems;
-  if (first >= p.count) return;
+  constexpr int kPer = 16 / sizeof(T);  // elements of a Philox block
   const int32_t distribution = kOf == kAnyOf ? p.distribution : kOf;
-  T u[kItems];
+  const Blocks blocks(p);
+  T u[kRandomBlocks][kPer];
 #pragma unroll
   for (int b = 0; b < kRandomBlocks; ++b) {
-    const PhiloxBlock block = philox_of(p, thread * kRandomBlocks + b);
+    const PhiloxBlock block = blocks[piece_start<1, kRandomBlocks>(b)];
 #pragma unroll
     for (int j = 0; j < kPer; ++j) {
-      if constexpr (sizeof(T) == 4) u[b * kPer + j] = float(block.word[j] >> p.shift) * p.unit;
-      else u[b * kPer + j] = uniform_f64(block.word[2 * j], block.word[2 * j + 1]);
+      if constexpr (sizeof(T) == 4) u[b][j] = float(block.word[j] >> p.shift) * p.unit;
+      else u[b][j] = uniform_f64(block.word[2 * j], block.word[2 * j + 1]);
     }
   }
-  if (distribution == kNormal || distribution == kLogNormal) {
 #pragma unroll
-    for (int j = 0; j < kItems; j += 2) to_normals(u[j], u[j + 1]);
+  for (int b = 0; b < kRandomBlocks; ++b) {
+    if (distribution == kNormal || distribution == kLogNormal) {
+#pragma unroll
+      for (int j = 0; j < kPer; j += 2) to_normals(u[b][j], u[b][j + 1]);
+    }
+#pragma unroll
+    for (int j = 0; j < kPer; ++j) u[b][j] = from_uniform(distribution, T(p.a), T(p.b), u[b][j]);
+    put(p, piece_start<kPer, kRandomBlocks>(b), u[b]);
   }
-#pragma unroll
-  for (int j = 0; j < kItems; ++j) u[j] = from_uniform(distribution, T(p.a), T(p.b), u[j]);
-  put(p, first, u);
 }
 
 // Two Philox blocks per thread: eight elements, so that 16-bit ones are one access.
@@ -125,10 +138,11 @@ template <class T> __device__ __forceinline__ void dropout(const DropoutParams& 
     for (int j = 0; j < kItems; ++j)
       if (first + j < p.count) v[j] = load<T>(element(p.x, p.type, first + j), p.type);
   }
+  const Blocks blocks(p);
   uint32_t kept[2] = {0, 0};  // a byte per element
 #pragma unroll
   for (int b = 0; b < 2; ++b) {
-    const PhiloxBlock block = philox_of(p, 2 * thread + b);
+    const PhiloxBlock block = blocks[2 * thread + b];
 #pragma unroll
     for (int j = 0; j < 4; ++j) {
       const bool keep = block.word[j] >> 8 >= p.limit;
@@ -160,45 +174,48 @@ extern "C" __global__ void __launch_bounds__(256) dropout_f64(DropoutParams p) {
 
 namespace {
 template <bool kSmall> __device__ __forceinline__ void integers(const RandomParams& p) {
-  const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = thread * 2 * kRandomBlocks;
-  if (first >= p.count) return;
-  int64_t v[2 * kRandomBlocks];
+  const Blocks blocks(p);
 #pragma unroll
   for (int b = 0; b < kRandomBlocks; ++b) {
-    const PhiloxBlock block = philox_of(p, thread * kRandomBlocks + b);
+    const PhiloxBlock block = blocks[piece_start<1, kRandomBlocks>(b)];
+    int64_t v[2];
 #pragma unroll
     for (int j = 0; j < 2; ++j) {
       uint64_t bits = uint64_t(block.word[2 * j]) << 32 | block.word[2 * j + 1];
       if (kSmall) bits = small_remainder(bits, uint32_t(p.range), p.reciprocal);
       else if (p.range) bits = remainder(bits, p.range, p.reciprocal);
-      v[2 * b + j] = int64_t(uint64_t(p.low) + bits);
+      v[j] = int64_t(uint64_t(p.low) + bits);
     }
+    put(p, piece_start<2, kRandomBlocks>(b), v);
   }
-  put(p, first, v);
 }
 
+// Two Philox blocks for the four elements of a piece.
 template <bool kEach> __device__ __forceinline__ void bernoulli(const RandomParams& p) {
-  constexpr int kItems = 2 * kBernoulliBlocks;
-  const int64_t thread = int64_t(blockIdx.x) * blockDim.x + threadIdx.x, first = thread * kItems;
-  if (first >= p.count) return;
-  float v[kItems];
+  constexpr int kPieces = kBernoulliBlocks / 2;
+  const Blocks blocks(p);
 #pragma unroll
-  for (int b = 0; b < kBernoulliBlocks; ++b) {
-    const PhiloxBlock block = philox_of(p, thread * kBernoulliBlocks + b);
+  for (int piece = 0; piece < kPieces; ++piece) {
+    const int64_t first = piece_start<4, kPieces>(piece);
+    float v[4];
 #pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const uint32_t high = block.word[2 * j], low = block.word[2 * j + 1];
-      const int64_t i = first + 2 * b + j;
-      bool hit = (uint64_t(high) << 32 | low) >> 11 < p.limit;
-      if (kEach && i < p.count) {
-        const auto chance = load<double>(element(p.chances, p.chances_type, i * p.chance_step), p.chances_type);
-        if (!(chance >= 0 && chance <= 1)) *reinterpret_cast<double*>(p.worst) = chance;
-        hit = uniform_f64(high, low) < chance;
+    for (int b = 0; b < 2; ++b) {
+      const PhiloxBlock block = blocks[first / 2 + b];
+#pragma unroll
+      for (int j = 0; j < 2; ++j) {
+        const uint32_t high = block.word[2 * j], low = block.word[2 * j + 1];
+        const int64_t i = first + 2 * b + j;
+        bool hit = (uint64_t(high) << 32 | low) >> 11 < p.limit;
+        if (kEach && i < p.count) {
+          const auto chance = load<double>(element(p.chances, p.chances_type, i * p.chance_step), p.chances_type);
+          if (!(chance >= 0 && chance <= 1)) *reinterpret_cast<double*>(p.worst) = chance;
+          hit = uniform_f64(high, low) < chance;
+        }
+        v[2 * b + j] = hit ? 1.f : 0.f;
       }
-      v[2 * b + j] = hit ? 1.f : 0.f;
     }
+    put(p, first, v);
   }
-  put(p, first, v);
 }
 }  // namespace
 
