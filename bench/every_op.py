@@ -1,11 +1,13 @@
 """Compares every public op of the registry with PyTorch: forward, and forward with backward.
 
-usage: every_op.py [--sizes 16,10000,1000000] [--dtypes float32,bfloat16,int64] [--threads 2] [--only REGEX]
-                   [--layouts contiguous,transposed,broadcast] [--out FILE.json] [--markdown FILE.md]
+usage: every_op.py [--sizes 16,10000,1000000] [--dtypes float32,bfloat16,int64] [--threads 1,4,16] [--only REGEX]
+                   [--layouts contiguous,transposed,broadcast] [--seconds N] [--again FILE.json]
+                   [--out FILE.json] [--markdown FILE.md]
 
 The ops come from the registry and their arguments from the samples of their records (op_cases.py), so a new op is measured
 without being listed. Both libraries run in this process in turns; a ratio above 1 means that Strata is faster. Results of
-the two that differ are listed: such a row may compare different work. With --out, rows are written as they are measured.
+the two that differ are listed: such a row may compare different work. Cases are measured in a shuffled but fixed order, so
+that a run cut short by --seconds is a fair sample. With --out, rows are written as they are measured.
 """
 
 import argparse
@@ -13,10 +15,12 @@ import json
 import math
 import pathlib
 import platform
+import random
 import re
 import statistics
 import sys
 import time
+import warnings
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
 
@@ -28,6 +32,8 @@ import torch
 ROUNDS = 7
 LEAST_SECONDS = 2e-3  # of a round
 MOST_SECONDS = 1.5  # a call that would take longer is left out
+FLOOR = 0.9  # a ratio below this is reported as slow
+SAVE_SECONDS = 5  # between two writes of the rows so far
 SMALL, STEP = 256, 64  # a case is tried with this many elements first, then with this fraction of its size
 RANGES = {"f": (-3, 3), "p": (0.1, 3), "u": (-0.95, 0.95), "o": (1.1, 3), "z": (0.05, 0.95)}
 
@@ -206,7 +212,14 @@ def too_slow(case, dtype):
     return False
 
 
-def measure(case, dtype):
+def set_threads(count):
+    torch.set_num_threads(count)
+    strata.set_num_threads(count)
+
+
+def measure(case, dtype, threads):
+    """Rows of one case, for each phase and each number of threads."""
+    set_threads(threads[-1])
     if too_slow(case, dtype):
         return []
     inputs = Inputs(dtype, case.layout, seed=case.n)
@@ -219,12 +232,15 @@ def measure(case, dtype):
         for library in (strata, torch):
             for t in both[library][2]:
                 t.requires_grad_(phase == "train")
-        times = compare(ours, theirs)
-        if times:
-            rows.append(
-                dict(op=case.name, text=case.text, n=case.n, layout=case.layout, dtype=dtype, phase=phase,
-                     us=times[0] * 1e6, torch_us=times[1] * 1e6, ratio=times[1] / times[0], differs=difference)
-            )  # fmt: skip
+        for count in threads:
+            set_threads(count)
+            times = compare(ours, theirs)
+            if times:
+                rows.append(
+                    dict(op=case.name, text=case.text, n=case.n, layout=case.layout, dtype=dtype, phase=phase,
+                         threads=count, us=times[0] * 1e6, torch_us=times[1] * 1e6, ratio=times[1] / times[0],
+                         differs=difference)
+                )  # fmt: skip
     return rows
 
 
@@ -235,27 +251,29 @@ def mean(ratios):
 PHASES = {"forward": "forward", "train": "forward + backward"}
 
 
-def table(rows, floor):
-    """Lines of a Markdown table: one row per phase, dtype, layout and size."""
-    yield "| | dtype | layout | elements | cases | geometric mean | below " + f"{floor}x |"
-    yield "|---|---|---|---:|---:|---:|---:|"
-    keys = sorted({(r["phase"], r["dtype"], r["layout"], r["n"]) for r in rows})
-    for key in keys:
-        some = [r["ratio"] for r in rows if (r["phase"], r["dtype"], r["layout"], r["n"]) == key]
-        phase, dtype, layout, n = key
-        below = sum(r < floor for r in some)
-        yield f"| {PHASES[phase]} | {dtype} | {layout} | {n} | {len(some)} | {mean(some):.2f}x | {below} |"
+def table(rows):
+    """Lines of a Markdown table: one row per phase, dtype, layout, size and number of threads."""
+    yield f"| | dtype | layout | elements | threads | cases | geometric mean | below {FLOOR}x |"
+    yield "|---|---|---|---:|---:|---:|---:|---:|"
+    groups = {}
+    for r in rows:
+        groups.setdefault((r["phase"], r["dtype"], r["layout"], r["n"], r["threads"]), []).append(r["ratio"])
+    for (phase, dtype, layout, n, threads), ratios in sorted(groups.items()):
+        below = sum(r < FLOOR for r in ratios)
+        yield (
+            f"| {PHASES[phase]} | {dtype} | {layout} | {n} | {threads} | {len(ratios)} | {mean(ratios):.2f}x | {below} |"
+        )
 
 
-def worst_table(rows, floor, shown):
-    worst = sorted((r for r in rows if r["ratio"] < floor), key=lambda r: r["ratio"])
-    yield f"The {min(shown, len(worst))} slowest of {len(worst)} below {floor}x:"
+def worst_table(rows, shown):
+    worst = sorted((r for r in rows if r["ratio"] < FLOOR), key=lambda r: r["ratio"])
+    yield f"The {min(shown, len(worst))} slowest of {len(worst)} below {FLOOR}x:"
     yield ""
-    yield "| ratio | us | | dtype | layout | call |"
-    yield "|---:|---:|---|---|---|---|"
+    yield "| ratio | us | | dtype | layout | threads | call |"
+    yield "|---:|---:|---|---|---|---:|---|"
     for r in worst[:shown]:
         yield (
-            f"| {r['ratio']:.2f}x | {r['us']:.1f} | {PHASES[r['phase']]} | {r['dtype']} | {r['layout']} "
+            f"| {r['ratio']:.2f}x | {r['us']:.1f} | {PHASES[r['phase']]} | {r['dtype']} | {r['layout']} | {r['threads']} "
             f"| `{r['op']}({r['text']})` |"
         )
 
@@ -267,41 +285,51 @@ def processor():
     return platform.processor()
 
 
-def report(data, floor=0.9, shown=40):
+def report(data, shown=40):
     facts, rows = data["facts"], data["rows"]
     yield "# Every op beside PyTorch on the CPU"
     yield ""
     yield (
-        f"`bench/every_op.py`, {facts['date']}, {facts['processor']}, {facts['threads']} threads, PyTorch {facts['torch']}. "
+        f"`bench/every_op.py`, {facts['date']}, {facts['processor']}, PyTorch {facts['torch']}. "
         "A ratio above 1 means that Strata is faster."
     )
+    if facts["cases_left"]:
+        yield f"The time limit was reached: {facts['cases_left']} cases were not measured."
     yield ""
-    yield from table(rows, floor)
+    yield from table(rows)
     yield ""
-    yield from worst_table(rows, floor, shown)
+    yield from worst_table(rows, shown)
     differing = sorted({f"{r['op']} ({r['differs']})" for r in rows if r["differs"]})
     yield ""
     yield f"Results that differ from PyTorch's: {', '.join(differing) or 'none'}."
     yield f"Not measured, because one of the two rejects the call: {len(data['not_measured'])} ops."
 
 
+def numbers(text):
+    return [int(part) for part in text.split(",")]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", default="16,10000,1000000")
+    parser.add_argument("--sizes", type=numbers, default=[16, 10000, 1000000])
     parser.add_argument("--dtypes", default="float32")
     parser.add_argument("--layouts", default="contiguous")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=numbers, default=[2], help="numbers of threads, each case with all of them")
     parser.add_argument("--only", default="", help="a regular expression that names of ops must match")
+    parser.add_argument("--again", help=f"measure only the cases with a ratio below {FLOOR} in this JSON file")
+    parser.add_argument("--seconds", type=float, default=math.inf, help="start no case after this time")
     parser.add_argument("--out", help="a JSON file for all rows")
     parser.add_argument("--markdown", help="a file for the report")
     parser.add_argument("--merge", nargs="+", default=[], help="report these JSON files; measure nothing")
     options = parser.parse_args()
+    warnings.simplefilter("ignore")  # of PyTorch, about calls that will change
     if options.merge:
         parts = [json.loads(pathlib.Path(f).read_text()) for f in options.merge]
         data = parts[0]
         for part in parts[1:]:
             data["rows"] += part["rows"]
             data["not_measured"].update(part["not_measured"])
+            data["facts"]["cases_left"] += part["facts"]["cases_left"]
     else:
         data = measure_all(options)
     text = "\n".join(report(data)) + "\n"
@@ -310,26 +338,49 @@ def main():
     print(text)
 
 
-def measure_all(options):
-    torch.set_num_threads(options.threads)
-    strata.set_num_threads(options.threads)
-    facts = dict(torch=torch.__version__, strata=strata.__version__, threads=options.threads,
-                 date=time.strftime("%Y-%m-%d"), processor=processor())  # fmt: skip
-    data = dict(facts=facts, rows=[], not_measured={})
+def chosen_cases(options):
+    """[(op's name with its overload, Case, dtype)] in a shuffled order that is always the same."""
+    cases = []
     for (name, overload), sample in op_cases.samples().items():
-        if not re.search(options.only, name):
-            continue
-        for dtype in options.dtypes.split(","):
-            for layout in options.layouts.split(","):
-                for n in map(int, options.sizes.split(",")):
-                    case = op_cases.Case(name, sample, n, layout)
-                    try:
-                        data["rows"] += measure(case, dtype)
-                    except Exception as error:  # one of the two does not support it in this form
-                        reason = f"{type(error).__name__}: {error}"[:160]
-                        data["not_measured"].setdefault(f"{name}.{overload}" if overload else name, reason)
-        if options.out:
-            pathlib.Path(options.out).write_text(json.dumps(data, indent=1))
+        if re.search(options.only, name):
+            full_name = f"{name}.{overload}" if overload else name
+            for dtype in options.dtypes.split(","):
+                for layout in options.layouts.split(","):
+                    cases += [(full_name, op_cases.Case(name, sample, n, layout), dtype) for n in options.sizes]
+    if options.again:
+        rows = json.loads(pathlib.Path(options.again).read_text())["rows"]
+        slow = {(r["op"], r["text"], r["layout"], r["dtype"]) for r in rows if r["ratio"] < FLOOR}
+        cases = [(o, c, dtype) for o, c, dtype in cases if (c.name, c.text, c.layout, dtype) in slow]
+    random.Random(0).shuffle(cases)
+    return cases
+
+
+def save(data, file):
+    """Replaces the file at once, so that a run that is killed leaves the rows so far."""
+    if file:
+        part = pathlib.Path(f"{file}.part")
+        part.write_text(json.dumps(data, indent=1))
+        part.replace(file)
+
+
+def measure_all(options):
+    facts = dict(torch=torch.__version__, strata=strata.__version__, threads=options.threads,
+                 date=time.strftime("%Y-%m-%d"), processor=processor(), cases_left=0)  # fmt: skip
+    data = dict(facts=facts, rows=[], not_measured={})
+    cases = chosen_cases(options)
+    begin = saved = time.monotonic()
+    for k, (full_name, case, dtype) in enumerate(cases):
+        if time.monotonic() - begin > options.seconds:
+            facts["cases_left"] = len(cases) - k
+            break
+        try:
+            data["rows"] += measure(case, dtype, options.threads)
+        except Exception as error:  # one of the two does not support it in this form
+            data["not_measured"].setdefault(full_name, f"{type(error).__name__}: {error}"[:160])
+        if time.monotonic() - saved > SAVE_SECONDS:
+            save(data, options.out)
+            saved = time.monotonic()
+    save(data, options.out)
     return data
 
 
