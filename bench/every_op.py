@@ -6,7 +6,8 @@ usage: every_op.py [--sizes 16,10000,1000000] [--dtypes float32,bfloat16,int64] 
 
 The ops come from the registry and their arguments from the samples of their records (op_cases.py), so a new op is measured
 without being listed. Both libraries run in this process in turns; a ratio above 1 means that Strata is faster. Results of
-the two that differ are listed: such a row may compare different work. Cases are measured in a shuffled but fixed order, so
+the two that differ are listed: such a row may compare different work. So does one where PyTorch returns the caller's
+gradient itself as that of a leaf (a second backward pass then adds to the caller's tensor); Strata copies it. Cases are measured in a shuffled but fixed order, so
 that a run cut short by --seconds is a fair sample. With --out, rows are written as they are measured.
 """
 
@@ -133,6 +134,8 @@ def training_step(library, forward, roots):
         if y is None or not y.requires_grad:
             return None
         g = library.ones_like(y).detach()
+        y.backward(g)
+        shared = any(r.grad is not None and r.grad.data_ptr() == g.data_ptr() for r in roots)
 
         def step():
             first_float(forward()).backward(g)
@@ -140,6 +143,7 @@ def training_step(library, forward, roots):
                 r.grad = None
 
         step()
+        step.shared = shared
         return step
     except (RuntimeError, NotImplementedError):
         return None
@@ -239,9 +243,13 @@ def measure(case, dtype, threads):
                 rows.append(
                     dict(op=case.name, text=case.text, n=case.n, layout=case.layout, dtype=dtype, phase=phase,
                          threads=count, us=times[0] * 1e6, torch_us=times[1] * 1e6, ratio=times[1] / times[0],
-                         differs=difference)
+                         differs=difference, shared=phase == "train" and theirs.shared)
                 )  # fmt: skip
     return rows
+
+
+def is_slow(row):
+    return row["ratio"] < FLOOR and not row.get("shared")
 
 
 def mean(ratios):
@@ -257,16 +265,14 @@ def table(rows):
     yield "|---|---|---|---:|---:|---:|---:|---:|"
     groups = {}
     for r in rows:
-        groups.setdefault((r["phase"], r["dtype"], r["layout"], r["n"], r["threads"]), []).append(r["ratio"])
-    for (phase, dtype, layout, n, threads), ratios in sorted(groups.items()):
-        below = sum(r < FLOOR for r in ratios)
-        yield (
-            f"| {PHASES[phase]} | {dtype} | {layout} | {n} | {threads} | {len(ratios)} | {mean(ratios):.2f}x | {below} |"
-        )
+        groups.setdefault((r["phase"], r["dtype"], r["layout"], r["n"], r["threads"]), []).append(r)
+    for (phase, dtype, layout, n, threads), some in sorted(groups.items()):
+        ratio, below = mean([r["ratio"] for r in some]), sum(map(is_slow, some))
+        yield f"| {PHASES[phase]} | {dtype} | {layout} | {n} | {threads} | {len(some)} | {ratio:.2f}x | {below} |"
 
 
 def worst_table(rows, shown):
-    worst = sorted((r for r in rows if r["ratio"] < FLOOR), key=lambda r: r["ratio"])
+    worst = sorted(filter(is_slow, rows), key=lambda r: r["ratio"])
     yield f"The {min(shown, len(worst))} slowest of {len(worst)} below {FLOOR}x:"
     yield ""
     yield "| ratio | us | | dtype | layout | threads | call |"
@@ -302,6 +308,11 @@ def report(data, shown=40):
     differing = sorted({f"{r['op']} ({r['differs']})" for r in rows if r["differs"]})
     yield ""
     yield f"Results that differ from PyTorch's: {', '.join(differing) or 'none'}."
+    shared = sorted({r["op"] for r in rows if r.get("shared") and r["ratio"] < FLOOR})
+    yield (
+        "Below the floor, but not counted, because PyTorch's gradient is the caller's memory, which Strata copies: "
+        f"{', '.join(shared) or 'none'}."
+    )
     yield f"Not measured, because one of the two rejects the call: {len(data['not_measured'])} ops."
 
 
@@ -349,7 +360,7 @@ def chosen_cases(options):
                     cases += [(full_name, op_cases.Case(name, sample, n, layout), dtype) for n in options.sizes]
     if options.again:
         rows = json.loads(pathlib.Path(options.again).read_text())["rows"]
-        slow = {(r["op"], r["text"], r["layout"], r["dtype"]) for r in rows if r["ratio"] < FLOOR}
+        slow = {(r["op"], r["text"], r["layout"], r["dtype"]) for r in rows if is_slow(r)}
         cases = [(o, c, dtype) for o, c, dtype in cases if (c.name, c.text, c.layout, dtype) in slow]
     random.Random(0).shuffle(cases)
     return cases
