@@ -37,6 +37,19 @@ template <Vec V> STRATA_FN V hypot(V x, V y) {
   }
 }
 
+// --- neighbours -----------------------------------------------------------------------------------------------------
+// The bits of a float, read as an integer, grow with its magnitude: the next number is one more or one less.
+template <Vec V> STRATA_FN V next_after(V a, V b) {
+  const hn::RebindToSigned<D<V>> di;
+  const V zero = hn::Zero(D<V>()), smallest = hn::BitCast(D<V>(), hn::Set(di, 1));
+  const auto bits = hn::BitCast(di, a), one = hn::Set(di, 1);
+  const auto away = hn::Xor(hn::Lt(b, a), hn::Gt(a, zero));  // from zero, if neither is NaN and a is not b
+  const V next = select(away, hn::BitCast(D<V>(), hn::Add(bits, one)), hn::BitCast(D<V>(), hn::Sub(bits, one)));
+  const V moved = select(hn::Eq(a, zero), hn::CopySign(smallest, b), next);
+  const V result = select(hn::Eq(a, b), b, moved);
+  return select(either(is_nan(a), is_nan(b)), hn::Add(a, b), result);
+}
+
 // --- angles ---------------------------------------------------------------------------------------------------------
 // atan of the smaller over the larger magnitude, then added to or subtracted from a multiple of pi / 2. In float the
 // polynomial (a fit at Chebyshev nodes of [0, 1]) is within 1e-8; in double Highway's Atan is used.

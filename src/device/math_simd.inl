@@ -374,9 +374,6 @@ template <Vec V> STRATA_FN V atanh(V x) {
 }
 
 // --- the C library, lane by lane ------------------------------------------------------------------------------------
-template <Vec V> STRATA_FN V next_after(V a, V b) {
-  return each_lane([](auto x, auto y) { return next_after(x, y); }, a, b);
-}
 template <Vec V> STRATA_FN V ldexp(V a, V b) {
   if constexpr (kF32<V>)  // exact in double, then rounded once
     return in_double([](auto x, auto k) { return hn::Mul(x, normal_power_of_two(limit(k, -400, 400))); }, a, b);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "base/parallel.h"
 #include "cpu/movement/convert.h"
@@ -218,8 +219,14 @@ void copy_reference(const TensorImpl& dst, const TensorImpl& src) {
 void fill(const TensorImpl& dst, Scalar value) {
   const PairWalk w(dst.sizes(), dst.strides, dst.strides);
   if (w.count == 0) return;
+  alignas(16) std::byte bytes[16];
   dispatch_dtype(dst.dtype, [&]<class T> {
     const T v = value.is_complex() ? convert<T>(value.z) : value.is_float() ? convert<T>(value.f) : convert<T>(value.i);
+    std::memcpy(bytes, &v, sizeof v);
+  });
+  dispatch_size(dst.dtype, [&]<class T> {  // plain integers: loops over bool and the narrow floats are not vectorized
+    T v;
+    std::memcpy(&v, bytes, sizeof v);
     T* data = reinterpret_cast<T*>(dst.data);
     const int64_t stride = w.n ? w.a[w.n - 1] : 1;
     each_row(w, sizeof(T), [&](int64_t d, int64_t, int64_t n) {

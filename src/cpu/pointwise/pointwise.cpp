@@ -15,6 +15,7 @@ namespace {
 
 constexpr int64_t kGrain = 32768;  // minimum elements per thread
 constexpr int64_t kLongRow = 128;  // longer rows are computed in place, shorter ones are gathered into blocks
+constexpr int64_t kShortRow = 16;  // rows that need no buffer are computed in place from this length on
 
 template <class T> Loop<T> loop_of(const Call& c, const Formula& f) {
   if constexpr (std::is_same_v<T, Complex<float>>) return c.op.complex_formula->loops.c64;
@@ -140,6 +141,9 @@ template <class T> struct Blocks {
   void run() {
     if (w.total == 0) return;
     const bool rows = w.ndim == 1 || w.inner() >= kLongRow;
+    if (w.ndim > 1 && w.inner() >= kShortRow && whole_rows())
+      return parallel_for(w.total / w.inner(), std::max<int64_t>(1, kGrain / w.inner()),
+                          [&](int64_t begin, int64_t end) { by_whole_rows(begin, end); });
     parallel_for(w.total, kGrain,
                  [&](int64_t begin, int64_t end) { rows ? by_rows(begin, end) : by_blocks(begin, end); });
   }
@@ -150,6 +154,52 @@ template <class T> struct Blocks {
     loop_of<T>(c, f)(members, in, mask, out, n);
   }
 
+  // Whether an operand is read or written in memory without a conversion, along a row.
+  bool in_place(int k) const { return direct[k] && w.view[k].step[w.ndim - 1] == 1; }
+  // Whether no operand needs a buffer: all are in place, or one value per row.
+  bool whole_rows() const {
+    bool whole = in_place(0);
+    for (int k = 1; k < w.views; ++k) whole &= in_place(k) || (direct[k] && w.view[k].step[w.ndim - 1] == 0);
+    return whole;
+  }
+  // Rows [begin, end), if whole_rows(): addresses advance from row to row, which costs less than an index.
+  void by_whole_rows(int64_t begin, int64_t end) const {
+    const int last = w.ndim - 1;
+    Fill<T> fill[kMaxOperands];
+    const T* in[kMaxOperands];
+    size_t mask[kMaxOperands];
+    int64_t index[kMaxDims];
+    w.locate(begin * w.inner(), index);
+    for (int64_t row = begin, rows; row < end; row += rows) {
+      rows = std::min(end - row, w.shape[last - 1] - index[last - 1]);
+      T* to = reinterpret_cast<T*>(w.view[0].data) + w.offset(0, index);
+      const T* from[kMaxOperands];
+      for (int k = 0; k < f.inputs; ++k) {
+        const int v = view_of[k];
+        mask[k] = v && w.view[v].step[last] ? ~size_t{0} : 0;
+        if (v) from[k] = reinterpret_cast<const T*>(w.view[v].data) + w.offset(v, index);
+        else in[k] = numbers[k].value;
+      }
+      for (int64_t r = 0; r < rows; ++r) {
+        for (int k = 0; k < f.inputs; ++k) {
+          if (!view_of[k]) continue;
+          const T* p = from[k] + r * w.view[view_of[k]].step[last - 1];
+          if (!mask[k]) {
+            fill[k].set(*p);
+            p = fill[k].value;
+          }
+          in[k] = p;
+        }
+        compute(in, mask, to + r * w.view[0].step[last - 1], w.inner());
+      }
+      index[last - 1] += rows;
+      for (int d = last - 1; d > 0 && index[d] == w.shape[d]; --d) {
+        index[d] = 0;
+        ++index[d - 1];
+      }
+    }
+  }
+
   // Long rows: operands that are contiguous within a row are used in place.
   void by_rows(int64_t begin, int64_t end) const {
     alignas(64) T buffer[kMaxOperands + 1][kBlock];
@@ -158,7 +208,6 @@ template <class T> struct Blocks {
     size_t mask[kMaxOperands];
     int64_t index[kMaxDims];
     const int last = w.ndim - 1;
-    const auto in_place = [&](int k) { return direct[k] && w.view[k].step[last] == 1; };
     bool whole = in_place(0);  // no buffer needed: use rows in place
     for (int k = 1; k < w.views; ++k) whole &= in_place(k) || w.view[k].step[last] == 0;
     w.locate(begin, index);

@@ -1,0 +1,259 @@
+"""Loops that were added for speed, compared with NumPy at the sizes where one path ends and the next begins."""
+
+import math
+
+import numpy as np
+import pytest
+import strata
+from numpy.lib.stride_tricks import sliding_window_view
+
+LENGTHS = [1, 2, 3, 7, 15, 16, 17, 31, 33, 64, 100, 127, 128, 129, 300]
+
+
+def numbers(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+def both_thread_counts(f):
+    """f() with one thread and with two, which must give the same bits."""
+    before, results = strata.get_num_threads(), []
+    try:
+        for n in (1, 2):
+            strata.set_num_threads(n)
+            results.append(f())
+    finally:
+        strata.set_num_threads(before)
+    assert results[0].tobytes() == results[1].tobytes()
+    return results[0]
+
+
+# --- broadcast rows ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64", "int32", "bool"])
+def test_rows_of_broadcast_operands(n, dtype):
+    rows = max(3, 70000 // n)
+    shapes = [
+        ((rows, n), (rows, 1)),
+        ((rows, n), (n,)),
+        ((rows, 1), (n,)),
+        ((rows // 3, 1, n), (3, 1)),
+        ((rows, n), ()),
+    ]
+    for a_shape, b_shape in shapes:
+        a, b = (np.round(numbers(*s, seed=k) * 4) for k, s in enumerate((a_shape, b_shape)))
+        x, y = strata.tensor(a).to(getattr(strata, dtype)), strata.tensor(b).to(getattr(strata, dtype))
+        if dtype == "bool":
+            got = both_thread_counts(lambda x=x, y=y: strata.logical_xor(x, y).numpy())
+            assert np.array_equal(got, (a != 0) ^ (b != 0))
+        else:
+            got = both_thread_counts(lambda x=x, y=y: (x * y).to(strata.float32).numpy())
+            assert np.array_equal(got, a * b)
+
+
+@pytest.mark.parametrize("n", [5, 16, 40, 130])
+def test_rows_of_views(n):
+    x, y = numbers(4, 60, 2 * n), numbers(60, n, seed=1)
+    expected = x[:, ::2, :n] + y[::2]
+    assert np.array_equal((strata.tensor(x)[:, ::2, :n] + strata.tensor(y)[::2]).numpy(), expected)
+    assert np.array_equal((strata.tensor(x)[:, ::2, ::2] + strata.tensor(y)[::2]).numpy(), x[:, ::2, ::2] + y[::2])
+    out = strata.zeros(4, 30, 2 * n)
+    strata.add(strata.tensor(x)[:, ::2, :n], strata.tensor(y)[::2], out=out[..., n:])
+    assert np.array_equal(out.numpy()[..., n:], expected) and not out.numpy()[..., :n].any()
+
+
+# --- pointwise --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_nextafter_at_every_kind_of_number(dtype):
+    info = np.finfo(dtype)
+    special = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan, info.max, info.min, info.tiny, -info.tiny,
+               info.smallest_subnormal, -info.smallest_subnormal, 1 + info.eps, 2.0, -2.0, 0.5]  # fmt: skip
+    a, b = (v.ravel() for v in np.meshgrid(np.array(special, dtype), np.array(special, dtype)))
+    with np.errstate(over="ignore"):
+        expected = np.nextafter(a, b)
+    got = strata.nextafter(strata.tensor(a), strata.tensor(b)).numpy()
+    assert np.array_equal(got, expected, equal_nan=True)
+    known = ~np.isnan(expected)
+    assert np.array_equal(np.signbit(got[known]), np.signbit(expected[known]))
+
+
+def test_positive_is_the_tensor_itself():
+    x = strata.tensor([1.0, -2.0]).requires_grad_()
+    assert (+x).data_ptr() == x.data_ptr()
+    (+x * 3).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+    with pytest.raises(RuntimeError, match="bool"):
+        strata.positive(strata.tensor([True]))
+
+
+def test_gradient_of_rsqrt():
+    x = np.linspace(0.01, 50, 1000)
+    t = strata.tensor(x).requires_grad_()
+    t.rsqrt().sum().backward()
+    np.testing.assert_allclose(t.grad.numpy(), -0.5 * x**-1.5, rtol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "bfloat16", "float16", "int64", "float64", "complex128"])
+@pytest.mark.parametrize("n", [1, 7, 1000, 100003])
+def test_fill_of_every_element_size(dtype, n):
+    t = strata.full((n,), 1, dtype=getattr(strata, dtype))
+    assert t.dtype == getattr(strata, dtype) and t.shape == (n,) and (t == 1).all()
+    half = strata.zeros(2 * n, dtype=getattr(strata, dtype))
+    half[::2].fill_(1)
+    assert (half == 1).sum().item() == n and (half[1::2] == 0).all()
+
+
+# --- masks ------------------------------------------------------------------------------------------------------------
+
+LAYOUTS = {
+    "contiguous": lambda x: x,
+    "transposed": lambda x: x.swapaxes(0, -1),
+    "sliced": lambda x: x[..., ::2],
+    "repeated": lambda x: np.broadcast_to(x[:1], x.shape),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("shape", [(70001,), (300, 301), (40, 41, 42), (5, 6, 7, 300), (1, 1), (0, 3)])
+def test_elements_that_are_not_zero(shape, layout):
+    random = np.random.default_rng(1)
+    view = LAYOUTS[layout]
+    for made in (
+        random.random(shape) > 0.4,
+        (random.random(shape) > 0.5) * numbers(*shape),
+        random.integers(0, 2, shape),
+    ):
+        x, t = view(made), view_of(strata.tensor(made), layout)
+        assert np.array_equal(strata.nonzero(t).numpy(), np.argwhere(x))
+        assert strata.count_nonzero(t).item() == np.count_nonzero(x)
+        values = numbers(*x.shape, seed=2)
+        assert np.array_equal(strata.tensor(values)[t != 0].numpy(), values[x != 0])
+        assert np.array_equal(strata.masked_select(strata.tensor(values), t != 0).numpy(), values[x != 0])
+
+
+def view_of(t, layout):
+    if layout == "transposed":
+        return t.transpose(0, -1)
+    if layout == "sliced":
+        return t[..., ::2]
+    return t[:1].expand(t.shape) if layout == "repeated" else t
+
+
+def test_masks_of_other_bytes_than_0_and_1():
+    mask = strata.tensor(np.array([0, 1, 2, 255, 128, 0, 7, 64, 0, 3], np.uint8)).view(strata.bool)
+    assert strata.nonzero(mask).flatten().tolist() == [1, 2, 3, 4, 6, 7, 9]
+    assert strata.arange(10)[mask].tolist() == [1, 2, 3, 4, 6, 7, 9]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float32", "bool", "uint8", "bfloat16"])
+@pytest.mark.parametrize("n", [0, 1, 2, 1000, 70000])
+def test_unique(n, dtype):
+    x = np.random.default_rng(n).integers(0, 2 if dtype == "bool" else 9, n)
+    t = strata.tensor(x).to(getattr(strata, dtype))
+    values, inverse, counts = np.unique(x, return_inverse=True, return_counts=True)
+    got = strata.unique(t, return_inverse=True, return_counts=True)
+    assert got[0].dtype == t.dtype and got[0].to(strata.int64).tolist() == values.tolist()
+    assert got[1].tolist() == inverse.tolist() and got[2].tolist() == counts.tolist()
+    assert strata.unique(t).to(strata.int64).tolist() == values.tolist()
+
+    starts = np.flatnonzero(np.diff(x, prepend=-1))
+    got = strata.unique_consecutive(t, return_inverse=True, return_counts=True)
+    assert got[0].to(strata.int64).tolist() == x[starts].tolist()
+    assert got[1].tolist() == (np.cumsum(np.diff(x, prepend=-1) != 0) - 1).tolist()
+    assert got[2].tolist() == np.diff(np.append(starts, n)).tolist()
+
+
+def test_unique_numbers_that_are_not_numbers_differ_and_gradients_reach_the_first():
+    nan = math.nan
+    values, counts = strata.unique(strata.tensor([nan, 2.0, nan, 1.0, 2.0]), return_counts=True)
+    assert values[:2].tolist() == [1.0, 2.0] and values[2:].isnan().all() and counts.tolist() == [1, 2, 1, 1]
+    for options in (dict(), dict(return_inverse=True)):
+        x = strata.tensor([3.0, 1.0, 3.0, 2.0, 1.0]).requires_grad_()
+        result = strata.unique(x, **options)
+        (result[0] if options else result).backward(strata.tensor([10.0, 20.0, 30.0]))
+        assert x.grad.tolist() == [30.0, 10.0, 0.0, 20.0, 0.0]
+    x = strata.tensor([3.0, 3.0, 1.0, 3.0]).requires_grad_()
+    strata.unique_consecutive(x).backward(strata.tensor([1.0, 2.0, 3.0]))
+    assert x.grad.tolist() == [1.0, 0.0, 2.0, 3.0]
+
+
+# --- reductions -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", ["amin", "amax"])
+def test_equal_extremes_share_the_gradient_also_if_they_are_nan(op):
+    x = strata.tensor([[1.0, 1.0, 5.0], [math.nan, 2.0, math.nan], [4.0, 4.0, 4.0]]).requires_grad_()
+    getattr(strata, op)(x, 1).backward(strata.tensor([6.0, 6.0, 6.0]))
+    first = [3.0, 3.0, 0.0] if op == "amin" else [0.0, 0.0, 6.0]
+    assert x.grad.tolist() == [first, [3.0, 0.0, 3.0], [2.0, 2.0, 2.0]]
+
+
+@pytest.mark.parametrize("shape, dim", [((5,), 0), ((3, 7), 1), ((3, 7), 0), ((1, 4), 0), ((2, 0), 1), ((0, 2), 0)])
+def test_trapezoid(shape, dim):
+    y = numbers(*shape).astype(np.float64)
+    weights = np.ones(shape[dim])
+    weights[[0, -1] if shape[dim] else []] = 0.5
+    if shape[dim] == 1:
+        weights[:] = 0
+    expected = 0.25 * np.moveaxis(y, dim, -1) @ weights
+    np.testing.assert_allclose(strata.trapezoid(strata.tensor(y), dx=0.25, dim=dim).numpy(), expected, atol=1e-12)
+    ones = strata.ones(shape, dtype=strata.int64)
+    assert strata.trapezoid(ones, dim=dim).tolist() == np.full(expected.shape, max(shape[dim] - 1, 0)).tolist()
+
+
+# --- networks ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k, s, p, d", [(2, 2, 0, 1), (3, 1, 1, 1), (3, 2, 1, 2), (5, 3, 2, 1), (4, 4, 0, 3), (255, 1, 0, 1), (256, 1, 0, 1)])  # fmt: skip
+def test_max_pool1d(k, s, p, d):
+    length = 40 if k < 40 else 300
+    for shape in ((3, 4, length), (4, length)):
+        x = numbers(*shape)
+        x[..., 5] = np.nan
+        padded = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(p, p)], constant_values=-np.inf)
+        windows = sliding_window_view(padded, d * (k - 1) + 1, -1)[..., ::s, ::d]
+        t = strata.tensor(x).requires_grad_()
+        y = strata.nn.functional.max_pool1d(t, k, s, p, d)
+        assert np.array_equal(y.detach().numpy(), windows.max(-1), equal_nan=True)
+        g = np.round(numbers(*y.shape, seed=3) * 8)
+        y.backward(strata.tensor(g))
+        both, index = strata.nn.functional.max_pool1d(t, k, s, p, d, return_indices=True)
+        expected = np.zeros(shape, np.float32).reshape(-1, length)
+        rows = index.numpy().reshape(len(expected), -1)
+        for row, at, values in zip(expected, rows, g.reshape(rows.shape), strict=True):
+            np.add.at(row, at, values)
+        assert np.array_equal(t.grad.numpy().reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize("hw", [1, 3, 16, 63, 64, 100])
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_group_norm_of_small_planes(hw, groups):
+    x, w, b = (
+        numbers(5, 6, hw).astype(np.float64),
+        numbers(6, seed=1).astype(np.float64),
+        numbers(6, seed=2).astype(np.float64),
+    )
+    if hw * 6 // groups == 1:
+        x = np.concatenate([x, x + 1])
+    rows = x.reshape(len(x), groups, -1)
+    normed = (rows - rows.mean(-1, keepdims=True)) / np.sqrt(rows.var(-1, keepdims=True) + 1e-5)
+    expected = normed.reshape(x.shape) * w[:, None] + b[:, None]
+    t, weight, bias = (strata.tensor(v).requires_grad_() for v in (x, w, b))
+    y = strata.nn.functional.group_norm(t, groups, weight, bias)
+    np.testing.assert_allclose(y.detach().numpy(), expected, atol=1e-10)
+    y.backward(strata.ones_like(y))
+    np.testing.assert_allclose(weight.grad.numpy(), normed.reshape(x.shape).sum((0, 2)), atol=1e-9)
+    np.testing.assert_allclose(bias.grad.numpy(), np.full(6, len(x) * hw), atol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["fft2", "ifft2", "rfft2", "irfft2", "fftn", "rfftn"])
+@pytest.mark.parametrize("s", [(3, 6), (9, 4), (5, 7), (12, 12)])
+def test_transforms_of_a_part(name, s):
+    x = numbers(2, 5, 7).astype(np.float64)
+    if name == "irfft2":
+        x = x + 1j * numbers(2, 5, 7, seed=1)
+    got, expected = getattr(strata.fft, name)(strata.tensor(x), s), getattr(np.fft, name)(x, s, axes=(-2, -1))
+    np.testing.assert_allclose(got.numpy(), expected, atol=1e-12)
