@@ -1,5 +1,6 @@
 // Positions of nonzero elements, and elements under a mask, in order: counted per chunk, then written at the offsets given by the counts.
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "base/parallel.h"
@@ -14,22 +15,27 @@ constexpr int64_t kChunk = 1 << 15;  // elements
 
 template <class T> bool is_nonzero(T v) { return convert<bool>(v); }
 
-// Calls f(position) for the non-zero elements among [begin, end) in row-major order.
-template <class T, class F> void each_nonzero(const TensorImpl& t, int64_t begin, int64_t end, const F& f) {
-  const T* data = reinterpret_cast<const T*>(t.data);
-  if (t.contiguous) {
-    for (int64_t i = begin; i < end; ++i)
-      if (is_nonzero(data[i])) f(i);
-    return;
+// Calls f(offset, step, n, index) for the rows of the elements [begin, end) in row-major order: n elements that
+// are `step` apart in memory, from the index (of all dimensions) on. A contiguous
+// tensor is one row; its index is not computed, unless `indices` are wanted.
+template <class F> void each_row(const TensorImpl& t, int64_t begin, int64_t end, bool indices, const F& f) {
+  if (begin >= end) return;
+  int64_t index[kMaxDims] = {}, at = 0, rest = begin;
+  if (t.ndim == 0 || (t.contiguous && (!indices || t.ndim == 1))) {
+    index[0] = begin;
+    return f(begin, int64_t{1}, end - begin, index);
   }
-  int64_t index[kMaxDims], at = 0, rest = begin;
+  const int last = t.ndim - 1;
   for (int d = t.ndim; d-- > 0; rest /= t.shape[d]) {
     index[d] = rest % t.shape[d];
     at += index[d] * t.strides[d];
   }
-  for (int64_t i = begin; i < end; ++i) {
-    if (is_nonzero(data[at])) f(i);
-    for (int d = t.ndim; d-- > 0;) {
+  for (int64_t i = begin, n; i < end; i += n) {
+    n = std::min(end - i, t.shape[last] - index[last]);
+    f(at, t.strides[last], n, index);
+    at -= index[last] * t.strides[last];
+    index[last] = 0;
+    for (int d = last; d-- > 0;) {
       at += t.strides[d];
       if (++index[d] < t.shape[d]) break;
       at -= t.strides[d] * t.shape[d];
@@ -38,15 +44,38 @@ template <class T, class F> void each_nonzero(const TensorImpl& t, int64_t begin
   }
 }
 
+// Eight bytes at a time: a byte that is not 0 sets its highest bit, and a product adds the bits.
+int64_t count_bytes(const BoolByte* p, int64_t n) {
+  constexpr uint64_t kLow = 0x7f7f7f7f7f7f7f7f, kOnes = 0x0101010101010101;
+  int64_t count = 0, i = 0;
+  for (; i + 8 <= n; i += 8) {
+    uint64_t word;
+    std::memcpy(&word, p + i, 8);
+    count += static_cast<int64_t>((((((word & kLow) + kLow) | word) >> 7 & kOnes) * kOnes) >> 56);
+  }
+  for (; i < n; ++i) count += is_nonzero(p[i]);
+  return count;
+}
+template <class T> int64_t count_run(const T* p, int64_t step, int64_t n) {
+  if constexpr (std::is_same_v<T, BoolByte>)
+    if (step == 1) return count_bytes(p, n);
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; ++i) count += is_nonzero(p[i * step]);
+  return count;
+}
+
 std::vector<int64_t> count_chunks(const TensorImpl& t) {
   const int64_t chunks = (t.numel + kChunk - 1) / kChunk;
   std::vector<int64_t> counts(static_cast<size_t>(chunks));
   dispatch_dtype(t.dtype, [&]<class T> {
     parallel_for(chunks, 1, [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
-        int64_t n = 0;
-        each_nonzero<T>(t, c * kChunk, std::min(t.numel, (c + 1) * kChunk), [&](int64_t) { ++n; });
-        counts[static_cast<size_t>(c)] = n;
+        int64_t count = 0;
+        each_row(t, c * kChunk, std::min(t.numel, (c + 1) * kChunk), false,
+                 [&](int64_t at, int64_t step, int64_t n, const int64_t*) {
+                   count += count_run(reinterpret_cast<const T*>(t.data) + at, step, n);
+                 });
+        counts[static_cast<size_t>(c)] = count;
       }
     });
   });
@@ -70,17 +99,47 @@ int64_t count_nonzero(const TensorImpl& t) {
   return n;
 }
 
+namespace {
+// Writes the index of each non-zero element of a row to `to`, up to `end`. Without a branch on the
+// element: each index is written, and the next one overwrites it unless the element is not zero.
+template <class T>
+int64_t* put_indices(const T* p, int64_t step, int64_t n, const int64_t* index, int ndim, int64_t* to, int64_t* end) {
+  const int64_t first = index[std::max(ndim, 1) - 1];
+  if (ndim == 1) {
+    for (int64_t i = 0; i < n && to < end; ++i) {
+      *to = first + i;
+      to += is_nonzero(p[i * step]);
+    }
+  } else if (ndim == 2) {
+    for (int64_t i = 0; i < n && to < end; ++i) {
+      to[0] = index[0];
+      to[1] = first + i;
+      to += 2 * is_nonzero(p[i * step]);
+    }
+  } else {
+    for (int64_t i = 0; i < n && to < end; ++i) {
+      std::copy_n(index, ndim - 1, to);
+      to[ndim - 1] = first + i;
+      to += ndim * is_nonzero(p[i * step]);
+    }
+  }
+  return to;
+}
+}  // namespace
+
 void nonzero(const TensorImpl& out, const TensorImpl& t) {
   const std::vector<int64_t> starts = chunk_offsets(t, out.shape[0], "nonzero");
-  auto* to = reinterpret_cast<int64_t*>(out.data);
+  if (t.ndim == 0) return;
+  auto* indices = reinterpret_cast<int64_t*>(out.data);
   dispatch_dtype(t.dtype, [&]<class T> {
     parallel_for(static_cast<int64_t>(starts.size()) - 1, 1, [&](int64_t begin, int64_t end) {
       for (int64_t c = begin; c < end; ++c) {
-        int64_t* row = to + starts[static_cast<size_t>(c)] * t.ndim;
-        each_nonzero<T>(t, c * kChunk, std::min(t.numel, (c + 1) * kChunk), [&](int64_t i) {
-          for (int d = t.ndim; d-- > 0; i /= t.shape[d]) row[d] = i % t.shape[d];
-          row += t.ndim;
-        });
+        int64_t *to = indices + starts[static_cast<size_t>(c)] * t.ndim,
+                *stop = indices + starts[static_cast<size_t>(c) + 1] * t.ndim;
+        each_row(t, c * kChunk, std::min(t.numel, (c + 1) * kChunk), true,
+                 [&](int64_t at, int64_t step, int64_t n, const int64_t* index) {
+                   to = put_indices(reinterpret_cast<const T*>(t.data) + at, step, n, index, t.ndim, to, stop);
+                 });
       }
     });
   });

@@ -267,7 +267,7 @@ STRATA_OP(index_at, "index_at(Tensor input, Tensor[] indices, int first) -> Tens
           cuda::take_rows(*c.out(), c.input(), static_cast<int>(c.first()), c.indices(), workspace);
         })
   .grad([](const grads::index_at& c, const Tensor& g) -> Grads {
-    return {index_put_at(autograd::zeros_for(c.meta_of_input()), c.indices(), g, true, c.first())};
+    return {index_put_at_(autograd::zeros_for(c.meta_of_input()), c.indices(), g, true, c.first())};
   })
   .saves({"indices"})
   .helper()

@@ -1,6 +1,7 @@
 // gather, scatter and related ops along one dimension.
 #include "strata/args/indexing/scatter.h"
 #include "strata/ops/indexing/scatter.h"
+#include "strata/ops/indexing/scatter_inplace.h"
 
 #include <cmath>
 #include <limits>
@@ -261,7 +262,7 @@ STRATA_OP(gather, "gather(Tensor input, int dim, Tensor index, *, bool sparse_gr
   .kernel("reference", plain_gather)
   .cuda("elements", gather_on_device)
   .grad([](const grads::gather& c, const Tensor& g) -> Grads {
-    return {scatter_add(autograd::zeros_for(c.meta_of_input()), c.dim(), c.index(), g)};
+    return {scatter_add_(autograd::zeros_for(c.meta_of_input()), c.dim(), c.index(), g)};
   })
   .saves({"index"})
   .dtypes(kStorageTypes)

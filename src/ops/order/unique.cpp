@@ -70,37 +70,35 @@ void need_values(const Tensor& t, bool consecutive) {
   if (t.is_meta()) refuse_shape_from_values(consecutive ? "unique_consecutive" : "unique");
 }
 
-// The index of the first element of each group, the group of each element, the groups' sizes.
-std::tuple<Tensor, Tensor, Tensor> group_elements(const Tensor& input, bool consecutive, Wanted wanted) {
-  Scoped mode(thread_state.grad_mode, false);
-  const Tensor x = contiguous(reshape(input, {-1}));
-  if (!x.is_cpu()) {
-    const auto [sorted, order] = consecutive ? std::array{x, Tensor()} : sort(x);
-    const auto [first, inverse, counts] = group_on_device(sorted, false, order, wanted);
-    return {first, wanted.inverse ? reshape(inverse, input.shape()) : inverse, counts};
-  }
-  const Tensor order = consecutive ? Tensor() : argsort(x);
-  const Groups g = dispatch_real(x.dtype(), [&]<class T>() {
-    const T* p = x.data<T>();
-    return group(order ? order.data<int64_t>() : nullptr, x.numel(), [&](int64_t a, int64_t b) {
-      if constexpr (std::is_arithmetic_v<T>) return p[a] == p[b];
-      else return static_cast<float>(p[a]) == static_cast<float>(p[b]);
-    });
-  });
-  return {from_vector(g.first), wanted.inverse ? from_vector(g.inverse, input.shape()) : no_numbers(),
-          wanted.counts ? from_vector(g.counts) : no_numbers()};
+// True where an element of a vector differs from the previous one, and at 0.
+Tensor starts_of(const Tensor& x) {
+  const int64_t n = x.numel();
+  return starts_from(n > 1 ? ne(narrow(x, 0, 1, n - 1), narrow(x, 0, 0, n - 1)) : zeros({0}, kBool), n);
 }
 // A distinct element passes its gradient to the first of its equals.
 std::tuple<Tensor, Tensor, Tensor> unique_flat(const Tensor& input, bool consecutive, Wanted wanted) {
   need_values(input, consecutive);
-  if (!input.is_cpu() && !consecutive && !wanted.inverse) {
-    // Without the indices of the sorted elements, unless a gradient needs them: sorting takes two thirds of the time.
-    const Tensor sorted = _sort_values(reshape(input, {-1}), std::nullopt)[0];
-    const auto [first, inverse, counts] = group_on_device(autograd::detach(sorted), false, {}, wanted);
-    return {index_select(sorted, 0, first), inverse, counts};
+  // Without the indices of the sorted elements, unless the inverse needs them: they take most of the time.
+  const Tensor flat = reshape(input, {-1});
+  const auto [sorted, order] = consecutive      ? std::array{flat, Tensor()}
+                               : wanted.inverse ? sort(flat)
+                                                : std::array{_sort_values(flat, std::nullopt)[0], Tensor()};
+  if (!input.is_cpu()) {
+    const auto [first, inverse, counts] = group_on_device(contiguous(autograd::detach(sorted)), false, order, wanted);
+    return {index_select(order ? flat : sorted, 0, first), wanted.inverse ? reshape(inverse, input.shape()) : inverse,
+            counts};
   }
-  auto [first, inverse, counts] = group_elements(input, consecutive, wanted);
-  return {index_select(reshape(input, {-1}), 0, first), inverse, counts};
+  const Tensor starts = starts_of(autograd::detach(sorted));
+  Tensor inverse = no_numbers(), counts = no_numbers();
+  if (wanted.inverse) {
+    const Tensor group = sub(cumsum(starts, 0), 1);
+    inverse = reshape(order ? scatter(group, 0, order, group) : group, input.shape());
+  }
+  if (wanted.counts) {
+    const Tensor ends = full({1}, flat.numel(), kInt64);
+    counts = diff(cat(TensorList(std::vector<Tensor>{reshape(nonzero(starts), {-1}), ends}), 0));
+  }
+  return {_masked_select(sorted, starts), inverse, counts};
 }
 
 std::tuple<Tensor, Tensor, Tensor> group_slices(const Tensor& input, int64_t dim, bool consecutive, Wanted wanted,

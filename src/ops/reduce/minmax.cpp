@@ -122,11 +122,14 @@ template <bool largest> void arg_on_device(const Call& c, Workspace& workspace) 
 
 Spread spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, uint32_t reduced, bool keepdim) {
   const Tensor best = with_kept_dims(result, x.shape(), reduced, keepdim);
-  const Tensor mask = where(isnan(best), isnan(x), eq(x, best)), ones = to(mask, x.dtype());
+  // NaN is equal to NaN here. Results on the CPU are looked at, since most have none.
+  const bool plain = best.is_cpu() && !any(isnan(autograd::detach(best))).item<bool>();
+  const Tensor mask = plain ? eq(x, best) : where(isnan(best), isnan(x), eq(x, best));
   std::vector<int64_t> dims;
   for (int d = 0; d < x.dim(); ++d)
     if (reduced >> d & 1) dims.push_back(d);
-  return {mask, div(with_kept_dims(g, x.shape(), reduced, keepdim), dims.empty() ? ones : sum(ones, dims, true))};
+  return {mask, div(with_kept_dims(g, x.shape(), reduced, keepdim),
+                    dims.empty() ? to(mask, x.dtype()) : to(sum(mask, dims, true), x.dtype()))};
 }
 Tensor grad_of_one_value(const Tensor& g, const Tensor& x, const Tensor& result) {
   const auto [mask, share] = spread_evenly(g, x, result, (1u << x.dim()) - 1, false);
@@ -134,7 +137,7 @@ Tensor grad_of_one_value(const Tensor& g, const Tensor& x, const Tensor& result)
 }
 
 Tensor scatter_into_zeros(const TensorImpl& like, int64_t dim, const Tensor& index, const Tensor& values) {
-  return scatter_add(autograd::zeros_for(like), dim, index, values);
+  return scatter_add_(autograd::zeros_for(like), dim, index, values);
 }
 
 Tensor grad_of_selection(const GradContext& c, const Tensor& g, bool keepdim) {
