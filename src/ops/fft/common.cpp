@@ -36,6 +36,7 @@ Tensor resized(const Tensor& x, int dim, int64_t n) {
 }
 }  // namespace
 
+Tensor cut(const Tensor& x, int dim, int64_t n) { return n > 0 && x.size(dim) > n ? narrow(x, dim, 0, n) : x; }
 Tensor as_complex(const Tensor& x, const char* op) {
   const Tensor t = floating(x, op);
   return is_complex(t.dtype()) ? t : to(t, complex_type(t.dtype()));
@@ -55,11 +56,11 @@ int checked_dim(const Tensor& x, int64_t dim, const char* op) {
 
 Tensor transformed(const Tensor& input, std::optional<int64_t> n, int64_t dim, const Norm& norm, bool forward,
                    const char* op) {
-  const Tensor x = as_complex(input, op);
+  const Tensor x = floating(input, op);
   const int d = checked_dim(x, dim, op);
   const int64_t size = n ? *n : x.size(d);
   check_size(size, op);
-  return _fft_c2c(resized(x, d, size), d, forward, factor(norm, size, forward, op));
+  return _fft_c2c(as_complex(resized(x, d, size), op), d, forward, factor(norm, size, forward, op));
 }
 Tensor from_real(const Tensor& input, std::optional<int64_t> n, int64_t dim, const Norm& norm, bool forward,
                  const char* op) {
@@ -72,11 +73,11 @@ Tensor from_real(const Tensor& input, std::optional<int64_t> n, int64_t dim, con
 }
 Tensor to_real(const Tensor& input, std::optional<int64_t> n, int64_t dim, const Norm& norm, bool forward,
                const char* op) {
-  const Tensor x = as_complex(input, op);
+  const Tensor x = floating(input, op);
   const int d = checked_dim(x, dim, op);
   const int64_t size = n ? *n : 2 * (x.size(d) - 1);
   check_size(size, op);
-  const Tensor half = resized(x, d, size / 2 + 1);
+  const Tensor half = as_complex(resized(x, d, size / 2 + 1), op);
   return _fft_c2r(forward ? conj(half) : half, d, size, factor(norm, size, forward, op));
 }
 

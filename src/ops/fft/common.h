@@ -14,6 +14,8 @@ constexpr DTypeSet kInputs = kRealInputs | kComplexTypes;
 // The input in a dtype that is transformed: integers as floats, real numbers as complex ones.
 Tensor as_complex(const Tensor& x, const char* op);
 Tensor as_real(const Tensor& x, const char* op);
+// The first n elements along a dimension, if there are more: a transform of several dimensions converts no others.
+Tensor cut(const Tensor& x, int dim, int64_t n);
 void check_size(int64_t n, const char* op);
 int checked_dim(const Tensor& x, int64_t dim, const char* op);
 

@@ -30,6 +30,12 @@ Axes axes_of(const Tensor& x, const OptIntList& s, const OptIntList& dim, const 
   }
   return axes;
 }
+// The elements that the transforms read: `last` of the last dimension.
+Tensor cut_all(Tensor x, const Axes& axes, int64_t last) {
+  for (size_t i = 0; i < axes.dims.size(); ++i)
+    x = cut(x, axes.dims[i], i + 1 < axes.dims.size() ? axes.sizes[i] : last);
+  return x;
+}
 Tensor over_dims(Tensor x, const Axes& axes, size_t count, const Norm& norm, bool forward, const char* op) {
   for (size_t i = 0; i < count; ++i) x = transformed(x, axes.sizes[i], axes.dims[i], norm, forward, op);
   return x;
@@ -37,25 +43,26 @@ Tensor over_dims(Tensor x, const Axes& axes, size_t count, const Norm& norm, boo
 
 Tensor transformed_n(const Tensor& input, const OptIntList& s, const OptIntList& dim, const Norm& norm, bool forward,
                      const char* op) {
-  const Tensor x = as_complex(input, op);
-  const Axes axes = axes_of(x, s, dim, op);
-  return over_dims(x, axes, axes.dims.size(), norm, forward, op);
+  const Axes axes = axes_of(input, s, dim, op);
+  const Tensor x = axes.dims.empty() ? input : cut_all(input, axes, axes.sizes.back());
+  return over_dims(as_complex(x, op), axes, axes.dims.size(), norm, forward, op);
 }
 Tensor from_real_n(const Tensor& input, const OptIntList& s, const OptIntList& dim, const Norm& norm, bool forward,
                    const char* op) {
   const Tensor x = as_real(input, op);
   const Axes axes = axes_of(x, s, dim, op);
   STRATA_CHECK(!axes.dims.empty(), Runtime, "{}: must transform at least one axis", op);
-  const Tensor half = from_real(x, axes.sizes.back(), axes.dims.back(), norm, forward, op);
+  const Tensor read = cut_all(x, axes, axes.sizes.back());
+  const Tensor half = from_real(read, axes.sizes.back(), axes.dims.back(), norm, forward, op);
   return over_dims(half, axes, axes.dims.size() - 1, norm, forward, op);
 }
 Tensor to_real_n(const Tensor& input, const OptIntList& s, const OptIntList& dim, const Norm& norm, bool forward,
                  const char* op) {
-  const Tensor x = as_complex(input, op);
-  const Axes axes = axes_of(x, s, dim, op);
+  const Axes axes = axes_of(input, s, dim, op);
   STRATA_CHECK(!axes.dims.empty(), Runtime, "{}: must transform at least one axis", op);
   const bool given = s.given && s[s.size - 1] != -1;
   const std::optional<int64_t> last = given ? std::optional(axes.sizes.back()) : std::nullopt;
+  const Tensor x = as_complex(given ? cut_all(input, axes, *last / 2 + 1) : cut_all(input, axes, -1), op);
   return to_real(over_dims(x, axes, axes.dims.size() - 1, norm, forward, op), last, axes.dims.back(), norm, forward,
                  op);
 }

@@ -8,6 +8,7 @@ void check_groups(int64_t channels, int64_t groups) {
   STRATA_CHECK(groups > 0 && channels % groups == 0, Runtime,
                "group_norm: expected the number of channels ({}) to be divisible by num_groups ({})", channels, groups);
 }
+constexpr int64_t kSmallPlane = 64;  // pixels
 struct Grouped {
   Tensor y, mean, rstd;
 };
@@ -17,8 +18,15 @@ Grouped grouped_norm(const Tensor& input, const Tensor& weight, const Tensor& bi
     is_floating(input.dtype()) ? compute_type(input.dtype()) : input.dtype();  // rounds once, after the affine part
   const Tensor rows = reshape(to(input, type), {n, group, c / group * hw});
   const auto all = _layer_norm(rows, {c / group * hw}, {}, {}, eps);
-  const auto spread = [&](const Tensor& t) { return t ? reshape(t, {1, c, 1}) : t; };
-  const Tensor y = to(affine(reshape(all[0], {n, c, hw}), spread(weight), spread(bias)), input.dtype());
+  // Small planes: a weight for each element of a sample, since a broadcast costs some time per plane.
+  const bool small = hw < kSmallPlane && n > 1;
+  const auto spread = [&](const Tensor& t) {
+    return !t ? t : small ? reshape(expand(reshape(t, {c, 1}), {c, hw}), {1, c * hw, 1}) : reshape(t, {1, c, 1});
+  };
+  const Tensor normed = reshape(all[0], {n, small ? c * hw : c, small ? 1 : hw});
+  const Tensor scaled =
+    weight && bias ? addcmul(spread(bias), normed, spread(weight)) : affine(normed, spread(weight), spread(bias));
+  const Tensor y = to(scaled, input.dtype());
   return {reshape(y, input.shape()), all[1], all[2]};
 }
 }  // namespace

@@ -25,7 +25,21 @@ std::array<Tensor, 2> max_pool(const char* op, int dims, const Tensor& x, IntLis
   return _max_pool(x, window, stride_or_kernel(op, stride, kernel, dims), spread(op, "padding", padding, dims),
                    spread(op, "dilation", dilation, dims), ceil);
 }
-// Without indices, two-dimensional pooling keeps a byte per window for the gradient.
+// Without indices, pooling of lines and planes keeps a byte per window for the gradient. A line is a plane of height 1.
+Tensor max_of_lines(const Tensor& x, IntList kernel, const OptIntList& stride, IntList padding, IntList dilation,
+                    bool ceil) {
+  constexpr const char* op = "max_pool1d";
+  STRATA_CHECK(x.dim() == 2 || x.dim() == 3, Runtime, "{}: expected 2D or 3D input, got shape {}", op,
+               to_string(x.shape()));
+  const int64_t k = spread(op, "kernel_size", kernel, 1)[0], s = stride_or_kernel(op, stride, kernel, 1)[0],
+                p = spread(op, "padding", padding, 1)[0], d = spread(op, "dilation", dilation, 1)[0];
+  // The general form also reports what is wrong with a window.
+  const bool fine = k > 0 && k <= cpu::MaxPool::kMostCodes && s > 0 && d > 0 && p >= 0 && p <= k / 2 &&
+                    x.size(-1) > 0 && x.size(-2) > 0 && d <= x.size(-1) && d * (k - 1) < x.size(-1) + 2 * p;
+  if (!fine) return max_pool(op, 1, x, kernel, stride, padding, dilation, ceil)[0];
+  const Tensor values = _max_pool_codes(unsqueeze(x, -2), {1, k}, {1, s}, {0, p}, {1, d}, ceil)[0];
+  return squeeze(values, -2);
+}
 Tensor max_values(const Tensor& x, IntList kernel, const OptIntList& stride, IntList padding, IntList dilation,
                   bool ceil) {
   constexpr const char* op = "max_pool2d";
@@ -99,7 +113,7 @@ STRATA_OP(max_pool1d,
   .no_method()
   .dtypes(kNumericTypes)
   .composite([](const Tensor& x, IntList k, OptIntList s, IntList p, IntList d, bool ceil) {
-    return max_pool("max_pool1d", 1, x, k, s, p, d, ceil)[0];
+    return max_of_lines(x, k, s, p, d, ceil);
   })
   .samples({"f(2,3,8), 2", "f(2,3,9), 3, 2, 1", "f(3,9), 3, 2, padding=1, dilation=2, ceil_mode=True"})
   .error("f(2,3,8), 2, 0", ErrorKind::Runtime, "stride should be greater than zero")

@@ -272,12 +272,16 @@ STRATA_OP(neg, "neg(Tensor input) -> Tensor")
   .samples({"f(3,4)", "f()", "f(0,2)"})
   .error("b(3)", ErrorKind::NotImplemented, "the bool dtype is not supported; use logical_not");
 
-STRATA_OP(positive, "positive(Tensor input) -> Tensor")
-  .doc("+input: a copy.")
-  .pointwise<fn::Copy>()
+STRATA_OP(positive, "positive(Tensor(a) input) -> Tensor(a)")
+  .doc("+input: the tensor itself.")
+  .composite([](const Tensor& input) {
+    STRATA_CHECK(input.dtype() != DType::Bool, Runtime,
+                 "positive: the + operator is not supported on a bool tensor; convert it to a number type");
+    return input;
+  })
+  .no_out()
   .dtypes(kNumericTypes)
-  .grad([](G, const Tensor& g) -> Grads { return {g}; })
-  .complex<fn::ComplexCopy>()
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4)"});
 
 STRATA_OP(abs, "abs(Tensor input) -> Tensor")

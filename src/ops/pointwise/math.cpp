@@ -104,7 +104,10 @@ STRATA_OP(rsqrt, "rsqrt(Tensor input) -> Tensor")
   .doc("1 / sqrt(input).")
   .pointwise<fn::Rsqrt>()
   .saves_result()
-  .grad([](G c, const Tensor& g) -> Grads { return {mul(g, conjugated(mul(pow(c.result(), 3), -0.5)))}; })
+  .grad([](G c, const Tensor& g) -> Grads {
+    const Tensor r = c.result();
+    return {mul(mul(g, -0.5), conjugated(mul(square(r), r)))};
+  })
   .inplace()
   .autocast_cuda(Autocast::Float32)
   .complex<fn::ComplexRsqrt>()
