@@ -221,7 +221,7 @@ class Backward {
     const Tensor sum = leaf.grad();
     if (!sum) {
       const bool fits = has_layout_of(*g, *leaf);
-      if (!fits || !is_ours(g)) g = copy_for(std::move(g), *leaf, fits);
+      if (!fits || !take_over(*g)) g = copy_for(std::move(g), *leaf, fits);
       Tensor(leaf).set_grad(std::move(g));
     } else if (create_graph_) {
       Tensor(leaf).set_grad(add_grads(sum, g));
@@ -230,9 +230,16 @@ class Backward {
       call_inplace(add, Args(sum, g, 1));
     }
   }
-  // No one else has it, so it may be kept without a copy. Affects memory only; the values are the same.
-  static bool is_ours(const Tensor& g) {
-    return g->refs.load(std::memory_order_relaxed) == 1 && g->storage->refs.load(std::memory_order_relaxed) == 1;
+  // Whether no one else has it, so that it may be kept without a copy. Affects memory only; the values are the same. A view
+  // of all elements of a tensor that only the view has is no longer a view.
+  static bool take_over(TensorImpl& g) {
+    const auto alone = [](const auto& object) { return object.refs.load(std::memory_order_relaxed) == 1; };
+    if (!alone(g)) return false;
+    if (g.base && alone(*g.base) && g.base->numel == g.numel) {
+      g.base = {};
+      g.rebases = 0;
+    }
+    return alone(*g.storage);
   }
   // As in PyTorch, the gradient of a dense leaf has the leaf's strides (channels-last stays channels-last), that of any
   // other leaf is contiguous.

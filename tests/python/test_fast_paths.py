@@ -257,3 +257,146 @@ def test_transforms_of_a_part(name, s):
         x = x + 1j * numbers(2, 5, 7, seed=1)
     got, expected = getattr(strata.fft, name)(strata.tensor(x), s), getattr(np.fft, name)(x, s, axes=(-2, -1))
     np.testing.assert_allclose(got.numpy(), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("mode, numpy_mode", [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")])
+@pytest.mark.parametrize("shape, pad", [((2, 5, 6, 7), (1, 2, 0, 3)), ((3, 4, 5, 6, 20), (2, 1, 1, 1, 0, 2)), ((1, 2, 6, 7), (3, 2, 1, 1)), ((2, 6, 40, 40), (2, 3, 0, 0))])  # fmt: skip
+def test_padding_of_many_small_planes(shape, pad, mode, numpy_mode):
+    x = numbers(*shape)
+    pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)][::-1]
+    source = np.pad(np.arange(x.size).reshape(shape), [(0, 0)] * (len(shape) - len(pairs)) + pairs, numpy_mode)
+    t = strata.tensor(x).requires_grad_()
+    y = strata.nn.functional.pad(t, pad, mode)
+    assert np.array_equal(y.detach().numpy(), x.ravel()[source])
+    g = np.round(numbers(*y.shape, seed=1) * 8)
+    y.backward(strata.tensor(g))
+    expected = np.zeros(x.size, np.float32)
+    np.add.at(expected, source.ravel(), g.ravel())
+    assert np.array_equal(t.grad.numpy().ravel(), expected)
+
+
+# --- gradients that leaves keep ---------------------------------------------------------------------------------------
+
+
+def test_leaves_do_not_share_gradients():
+    a, b = strata.zeros(4, 1).requires_grad_(), strata.zeros(4, 1).requires_grad_()
+    s = a.squeeze(1) + b.squeeze(1)
+    (s * s + s).sum().backward()
+    a.grad.mul_(5)
+    assert a.grad.flatten().tolist() == [5.0] * 4 and b.grad.flatten().tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize("view", ["squeeze", "ravel", "t", "narrow"])
+def test_a_gradient_does_not_share_memory_with_the_callers(view):
+    x = strata.zeros(4, 1).requires_grad_()
+    g = None
+    for n in range(1, 4):
+        y = {"squeeze": lambda: x.squeeze(1), "ravel": x.ravel, "t": x.t, "narrow": lambda: x.narrow(0, 0, 4)}[view]()
+        g = strata.ones_like(y).detach() if g is None else g
+        y.backward(g)
+        assert x.grad.flatten().tolist() == [float(n)] * 4 and g.flatten().tolist() == [1.0] * 4
+        assert x.grad.data_ptr() != g.data_ptr() and x.grad._base is None
+
+
+def test_a_gradient_through_views_is_no_view():
+    x = strata.ones(1000, 1000).requires_grad_()
+    (x.view(-1) * 2).sum().backward()
+    assert x.grad.shape == x.shape and x.grad._base is None and (x.grad == 2).all()
+    x.grad.zero_()
+    assert (x.grad == 0).all()
+
+
+# --- masks, searches, scans, products ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [1, 5, 1000, 70001])
+@pytest.mark.parametrize("density", [0.0, 0.3, 1.0])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64", "bool"])
+def test_masked_scatter(n, density, dtype):
+    mask = np.random.default_rng(n).random(n) < density
+    x, source = np.round(numbers(n)), np.round(numbers(mask.sum() + 3, seed=1))
+    expected = x.copy()
+    expected[mask] = source[: mask.sum()]
+    kind = getattr(strata, dtype)
+    got = strata.tensor(x).to(kind).masked_scatter(strata.tensor(mask), strata.tensor(source).to(kind))
+    assert got.dtype == kind and strata.equal(got, strata.tensor(expected).to(kind))
+    if dtype == "float32":
+        a, b = strata.tensor(x).requires_grad_(), strata.tensor(source).requires_grad_()
+        g = numbers(n, seed=2)
+        a.masked_scatter(strata.tensor(mask), b).backward(strata.tensor(g))
+        assert np.array_equal(a.grad.numpy(), np.where(mask, 0, g))
+        assert np.array_equal(b.grad.numpy(), np.append(g[mask], np.zeros(3, np.float32)))
+
+
+def test_masked_scatter_broadcasts_and_wants_enough_elements():
+    mask = strata.tensor([True, False, True])
+    x, source = strata.zeros(2, 3), strata.arange(1.0, 9.0)
+    assert x.masked_scatter(mask, source).tolist() == [[1, 0, 2], [3, 0, 4]]
+    assert strata.zeros(3).masked_scatter(strata.ones(2, 3, dtype=strata.bool), source).tolist() == [
+        [1, 2, 3],
+        [4, 5, 6],
+    ]
+    with pytest.raises(RuntimeError, match="at least the number of ones"):
+        x.masked_scatter(mask, source[:3])
+    assert x.masked_scatter_(mask, source) is x and x[1, 2].item() == 4
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 7, 8, 100])
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_searches(n, right, dtype):
+    random = np.random.default_rng(n)
+    row = np.sort(random.integers(0, 20, n)).astype(dtype)
+    values = random.integers(-1, 22, 5000).astype(dtype)
+    expected = np.searchsorted(row, values, "right" if right else "left")
+    for out_int32 in (False, True):
+        got = strata.searchsorted(strata.tensor(row), strata.tensor(values), right=right, out_int32=out_int32)
+        assert got.dtype == (strata.int32 if out_int32 else strata.int64) and np.array_equal(got.numpy(), expected)
+        got = strata.bucketize(strata.tensor(values), strata.tensor(row), right=right, out_int32=out_int32)
+        assert np.array_equal(got.numpy(), expected)
+    order = random.permutation(n)
+    shuffled = np.empty_like(row)
+    shuffled[order] = row
+    got = strata.searchsorted(strata.tensor(shuffled), strata.tensor(values), right=right, sorter=strata.tensor(order))
+    assert np.array_equal(got.numpy(), expected)
+    rows, many = np.stack([row, row + 3]), np.stack([values[:50], values[50:100]])
+    got = strata.searchsorted(strata.tensor(rows), strata.tensor(many), right=right).numpy()
+    assert np.array_equal(got[1], np.searchsorted(row + 3, many[1], "right" if right else "left"))
+
+
+@pytest.mark.parametrize("op", ["cummax", "cummin"])
+@pytest.mark.parametrize("shape", [(5, 7), (5, 8), (40, 65), (3, 20, 129), (1, 64), (300, 9)])
+def test_cumulative_extremes_of_columns(op, shape):
+    x = np.round(numbers(*shape) * 2)
+    x[..., 3] = np.where(np.arange(shape[-2]) == shape[-2] // 2, np.nan, x[..., 3])
+    values, indices = (r.numpy() for r in getattr(strata, op)(strata.tensor(x), -2))
+    for at in np.ndindex(*shape[:-2], shape[-1]):
+        line, best, place = x[(*at[:-1], slice(None), at[-1])], None, 0
+        for i, v in enumerate(line):
+            if best is None or np.isnan(v) or (not np.isnan(best) and (v >= best if op == "cummax" else v <= best)):
+                best, place = v, i
+            assert np.array_equal(values[(*at[:-1], i, at[-1])], best, equal_nan=True)
+            assert indices[(*at[:-1], i, at[-1])] == place
+
+
+@pytest.mark.parametrize("m, k", [(1, 1), (3, 5), (100, 7), (7, 100), (300, 513), (2000, 130)])
+def test_transposed_matrix_times_vector(m, k):
+    a, x = numbers(k, m), numbers(k, seed=1)
+    expected = a.T.astype(np.float64) @ x
+    for got in (
+        both_thread_counts(lambda: strata.mv(strata.tensor(a).t(), strata.tensor(x)).numpy()),
+        both_thread_counts(lambda: (strata.tensor(a).t() @ strata.tensor(x)[:, None]).numpy())[:, 0],
+        both_thread_counts(lambda: (strata.tensor(a).double().t() @ strata.tensor(x).double()).numpy()),
+    ):
+        assert (np.abs(got - expected) <= 1e-6 * (np.abs(a.T).astype(np.float64) @ np.abs(x))).all()
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 4, 5, 8])
+@pytest.mark.parametrize("dtype", ["float32", "bool", "bfloat16", "int64"])
+def test_repeated_elements(times, dtype):
+    x = np.round(numbers(301, 7))
+    t = strata.tensor(x).to(getattr(strata, dtype))
+    exact = t.to(strata.float32).numpy()
+    assert np.array_equal(t.repeat_interleave(times).to(strata.float32).numpy(), np.repeat(exact, times))
+    assert np.array_equal(t.repeat_interleave(times, 1).to(strata.float32).numpy(), np.repeat(exact, times, 1))
+    assert np.array_equal(t.t().repeat_interleave(times).to(strata.float32).numpy(), np.repeat(exact.T, times))
