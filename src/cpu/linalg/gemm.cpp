@@ -190,16 +190,22 @@ HWY_EXPORT(thin_f32);
 HWY_EXPORT(thin_f64);
 
 namespace {
+// c^T = b^T a^T: the caller exchanges a and b.
+Gemm transposed(Gemm g) {
+  std::swap(g.m, g.n);
+  std::swap(g.c_m, g.c_n);
+  std::swap(g.a_m, g.b_n);
+  std::swap(g.a_k, g.b_k);
+  std::swap(g.a_b, g.b_b);
+  return g;
+}
+
 // The tiles require unit stride along n in c. A transposed c is the product of the transposed factors.
 template <class T, class F> void with_rows(Gemm g, const T* a, const T* b, T* c, F f) {
   if (g.k == 0 && g.accumulate) return;
   if (g.c_n != 1 && g.n > 1 && (g.c_m == 1 || g.m == 1)) {
-    std::swap(g.m, g.n);
+    g = transposed(g);
     std::swap(a, b);
-    std::swap(g.c_m, g.c_n);
-    std::swap(g.a_m, g.b_n);
-    std::swap(g.a_k, g.b_k);
-    std::swap(g.a_b, g.b_b);
   }
   if (g.n == 1) g.c_n = 1;
   if (g.n == 1 && g.b_n != 1) g.b_n = 1;
@@ -230,8 +236,10 @@ constexpr int64_t kThinPieces = 8;
 bool is_thin(const Gemm& g) {
   return g.batch_dims == 0 && g.k > 0 && (g.m == 1 || g.k == 1) && g.b_n == 1 && g.c_n == 1 && g.n > 1;
 }
+// The same with the factors exchanged: a transposed matrix times a vector, as in gradients of matrix times vector.
+bool is_thin_transposed(const Gemm& g) { return g.n == 1 && is_thin(transposed(g)); }
 template <class T, class F> bool thin(const Gemm& g, const T* a, const T* b, T* c, F f) {
-  if (!is_thin(g)) return false;
+  if (!is_thin(g)) return is_thin_transposed(g) && thin(transposed(g), b, a, c, f);
   if (g.k == 1) {
     parallel_for(g.m, std::max<int64_t>(1, kThinWork / g.n), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i)
@@ -278,7 +286,8 @@ template <class T, class F> bool matrix_vector(const Gemm& g, const T* a, const 
 }  // namespace
 
 bool gemm_is_matrix_vector(const Gemm& g) {
-  return is_thin(g) || (g.batch_dims == 0 && g.k > 0 && g.a_k == 1 && g.b_k == 1 && (g.n == 1 || g.m == 1));
+  return is_thin(g) || is_thin_transposed(g) ||
+         (g.batch_dims == 0 && g.k > 0 && g.a_k == 1 && g.b_k == 1 && (g.n == 1 || g.m == 1));
 }
 
 void gemm_simd(const Gemm& g, const float* a, const float* b, float* c) {

@@ -1,6 +1,7 @@
 #include "cpu/linalg/lapack.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <mutex>
 #include <vector>
 
@@ -23,6 +24,19 @@ namespace {
   X(dtrsm, (const char*, const char*, const char*, const char*, const int*, const int*, const double*, const double*, \
             const int*, double*, const int*, size_t, size_t, size_t, size_t))
 
+// OpenBLAS chooses its kernels when it is opened. For a processor that is newer than the library it takes those for SSE3,
+// which are three times slower than the ones for the instructions that the processor has.
+void choose_kernels() {
+  constexpr const char* kVariable = "OPENBLAS_CORETYPE";
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
+      __builtin_cpu_supports("avx512vl"))
+    setenv(kVariable, "SkylakeX", 0);
+  else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) setenv(kVariable, "Haswell", 0);
+#endif
+}
+
 struct Lapack {
 #define STRATA_LAPACK_MEMBER(name, parameters) void(*name) parameters = nullptr;
   STRATA_LAPACK_ENTRIES(STRATA_LAPACK_MEMBER)
@@ -33,6 +47,7 @@ struct Lapack {
 
   // A plain liblapack may be the reference implementation, which is slower than ours: only OpenBLAS is used.
   Lapack() {
+    choose_kernels();
     Library library({.name = "OpenBLAS",
                      .files = {"libopenblas.so.0"},
                      .variable = "STRATA_LAPACK",

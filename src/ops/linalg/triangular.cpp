@@ -133,7 +133,7 @@ STRATA_OP(_solve_triangular, "_solve_triangular(Tensor A, Tensor B, bool upper, 
     check_system(c.A(), b, "linalg.solve_triangular");
     set_batch_shape(*c.out(), b, {b.shape[b.ndim - 2], b.shape[b.ndim - 1]});
   })
-  .kernel("lapack", run_triangular<cpu::dense_lapack>, cpu::lapack_when<64>)
+  .kernel("lapack", run_triangular<cpu::dense_lapack>, cpu::lapack_when<512>)
   .from(Source::Lapack)
   .kernel("blocked", run_triangular<cpu::dense_fast>)
   .kernel("reference", run_triangular<cpu::dense_reference>)
@@ -258,7 +258,7 @@ STRATA_OP(cholesky_inverse, "cholesky_inverse(Tensor L, bool upper=False) -> Ten
     check_square(a, "cholesky_inverse", "L");
     set_batch_shape(*c.out(), a, {a.shape[a.ndim - 1], a.shape[a.ndim - 1]});
   })
-  .kernel("lapack", run_cholesky_inverse<cpu::dense_lapack>, cpu::lapack_when<128>)
+  .kernel("lapack", run_cholesky_inverse<cpu::dense_lapack>, cpu::lapack_when<768>)
   .from(Source::Lapack)
   .kernel("triangular", run_cholesky_inverse<cpu::dense_fast>)
   .kernel("reference", run_cholesky_inverse<cpu::dense_reference>)
