@@ -130,35 +130,35 @@ void fft_real(const TensorImpl& in, int dim, double scale, const TensorImpl& out
     const Moved<T> target(out, dim);
     C* to = target.place.template data<C>();
     const auto factor = static_cast<T>(scale);
-    if (n % 2 == 0) {
-      const auto plan = plan_of<T>(n / 2);
-      const Lines pairs{1, 0, n / 2, 1};
-      const auto* from = reinterpret_cast<const C*>(source.data<T>());
-      // In pieces, so that the pairs of a piece are still in the cache when they are unpacked.
-      const int64_t piece = std::max<int64_t>(16, (1 << 16) / n);
-      const int64_t pieces = (count + piece - 1) / piece;
-      parallel_for(pieces, std::max<int64_t>(1, kGrain / (piece * n)), [&](int64_t begin, int64_t end) {
-        const int64_t room = std::min(piece, count) * (n / 2);
-        const Tensor spectra = make_tensor(Shape(&room, 1), out.dtype);
-        C* z = spectra.data<C>();
-        for (int64_t p = begin; p < end; ++p) {
-          const int64_t first = p * piece, some = std::min(piece, count - first);
-          transform_lines<T>(*plan, from + first * (n / 2), pairs, z, pairs, some, true, T(1));
-          for (int64_t i = 0; i < some; ++i) unpack_pairs<T>(*plan, z + i * (n / 2), to + (first + i) * bins, factor);
+    // An even line is transformed as pairs, an odd one as complex numbers. In pieces, so that the lines of a piece are still
+    // in the cache when they are unpacked.
+    const bool even = n % 2 == 0;
+    const int64_t length = even ? n / 2 : n;
+    const auto plan = plan_of<T>(length);
+    const Lines lines{1, 0, length, 1};
+    const T* from = source.data<T>();
+    const int64_t piece = std::max<int64_t>(16, (1 << 16) / n), pieces = (count + piece - 1) / piece;
+    parallel_for(pieces, std::max<int64_t>(1, kGrain / (piece * n)), [&](int64_t begin, int64_t end) {
+      const int64_t room = std::min(piece, count) * length;
+      const Tensor spectra = make_tensor(Shape(&room, 1), out.dtype),
+                   whole = even ? Tensor() : make_tensor(Shape(&room, 1), out.dtype);
+      C* z = spectra.data<C>();
+      for (int64_t p = begin; p < end; ++p) {
+        const int64_t first = p * piece, some = std::min(piece, count - first);
+        const auto* values = reinterpret_cast<const C*>(from + first * n);
+        if (!even) {
+          C* made = whole.data<C>();
+          for (int64_t i = 0; i < some * n; ++i) made[i] = {from[first * n + i], 0};
+          values = made;
         }
-      });
-    } else {  // as complex numbers
-      const auto plan = plan_of<T>(n);
-      const Lines whole{1, 0, n, 1};
-      parallel_for(count, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
-        std::vector<C> z(static_cast<size_t>(n)), spectrum(z.size());
-        for (int64_t i = begin; i < end; ++i) {
-          for (int64_t j = 0; j < n; ++j) z[static_cast<size_t>(j)] = {source.data<T>()[i * n + j], 0};
-          transform_lines<T>(*plan, z.data(), whole, spectrum.data(), whole, 1, true, factor);
-          std::copy_n(spectrum.data(), bins, to + i * bins);
+        transform_lines<T>(*plan, values, lines, z, lines, some, true, even ? T(1) : factor);
+        for (int64_t i = 0; i < some; ++i) {
+          C* bin = to + (first + i) * bins;
+          if (even) unpack_pairs<T>(*plan, z + i * length, bin, factor);
+          else std::copy_n(z + i * length, bins, bin);
         }
-      });
-    }
+      }
+    });
     target.finish();
   });
 }

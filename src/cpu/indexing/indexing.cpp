@@ -133,6 +133,19 @@ void take_elements(const TensorImpl& out, const TensorImpl& in, const IndexedDim
   });
 }
 
+// One outer step of single elements; neighbouring offsets in a loop that the compiler vectorizes.
+template <class T, class Write>
+void put_elements(const IndexedDims& at, const std::vector<Stretch>& together, const T* from, bool single, T* to,
+                  const Write& write) {
+  const int64_t* offset = at.offset.get();
+  int64_t i = 0;
+  for (const Stretch& s : together) {
+    for (; i < s.begin; ++i) write(to[offset[i]], from[i]);
+    for (T* t = to + s.source; i < s.end; ++i, ++t) write(*t, from[i]);
+  }
+  for (; i < at.n; ++i) write(to[offset[i]], from[single ? 0 : i]);
+}
+
 // Outer steps write disjoint elements and are distributed over threads. If there are few, each thread iterates over all
 // rows and writes those whose offset is in its range.
 template <class T, class Write>
@@ -154,17 +167,17 @@ void put(const TensorImpl& out, const TensorImpl& values, const IndexedDims& at,
                    for (int64_t k = 0; k < length; ++k) write(to[d + k * stride], from[s + k]);
                });
   };
-  if (p.outer_count >= kManySteps)
+  if (p.outer_count >= std::min<int64_t>(kManySteps, 4 * num_threads())) {
+    const std::vector<Stretch> together = p.row == 1 && !single ? stretches(at) : std::vector<Stretch>();
     return parallel_for(p.outer_count, std::max<int64_t>(1, kGrain / p.block), [&](int64_t begin, int64_t end) {
       PairRows outer(p.outer, p.outer.n, begin);
       for (int64_t o = begin; o < end; ++o, outer.next()) {
-        if (p.row > 1)
-          for (int64_t i = 0; i < at.n; ++i) put_row(o, outer.b, i);
+        if (p.row == 1) put_elements(at, together, from + (single ? 0 : o * at.n), single, to + outer.b, write);
         else
-          for (int64_t i = 0; i < at.n; ++i)
-            write(to[outer.b + at.offset[static_cast<size_t>(i)]], from[single ? 0 : o * at.n + i]);
+          for (int64_t i = 0; i < at.n; ++i) put_row(o, outer.b, i);
       }
     });
+  }
   const auto [low, high] = std::minmax_element(at.offset.get(), at.offset.get() + at.n);
   const int64_t first = *low, range = *high - *low + 1;
   const int64_t owners = work < 2 * kGrain ? 1 : std::min<int64_t>(num_threads(), range);

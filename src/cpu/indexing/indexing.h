@@ -33,5 +33,7 @@ int64_t count_nonzero(const TensorImpl& t);
 void nonzero(const TensorImpl& out, const TensorImpl& t);  // out [count, ndim], int64
 // out [count] = the elements of x under the mask, of the same shape, in row-major order.
 void masked_select(const TensorImpl& out, const TensorImpl& x, const TensorImpl& mask);
+// out = x, with the elements under the mask replaced by those of source, in row-major order; x, mask and out have one shape.
+void masked_put(const TensorImpl& out, const TensorImpl& x, const TensorImpl& mask, const TensorImpl& source);
 
 }  // namespace strata::cpu

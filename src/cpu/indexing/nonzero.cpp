@@ -1,6 +1,7 @@
 // Positions of nonzero elements, and elements under a mask, in order: counted per chunk, then written at the offsets given by the counts.
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "base/parallel.h"
@@ -82,12 +83,12 @@ std::vector<int64_t> count_chunks(const TensorImpl& t) {
   return counts;
 }
 
-// The offset of each chunk's results. The caller made room for `expected` of them when it counted before.
-std::vector<int64_t> chunk_offsets(const TensorImpl& t, int64_t expected, const char* op) {
+// The offset of each chunk's results, and their number. The caller may have made room for `expected` of them.
+std::vector<int64_t> chunk_offsets(const TensorImpl& t, std::optional<int64_t> expected, const char* op) {
   std::vector<int64_t> starts = count_chunks(t);
   int64_t total = 0;
   for (int64_t& c : starts) total += std::exchange(c, total);
-  STRATA_CHECK(total == expected, Runtime, "{}: the input changed while it was read", op);
+  STRATA_CHECK(!expected || total == *expected, Runtime, "{}: the input changed while it was read", op);
   starts.push_back(total);
   return starts;
 }
@@ -158,6 +159,34 @@ void masked_select(const TensorImpl& out, const TensorImpl& x, const TensorImpl&
         // Without a branch on the mask: each element is written, and the next one overwrites it unless it is chosen.
         for (int64_t i = c * kChunk, n = starts[static_cast<size_t>(c)]; n < stop && i < last; ++i) {
           to[n] = from[i];
+          n += chosen[i] != 0;
+        }
+      }
+    });
+  });
+}
+
+void masked_put(const TensorImpl& out, const TensorImpl& x, const TensorImpl& mask, const TensorImpl& source) {
+  const Tensor from = staged(x, x.dtype), set = staged(mask, mask.dtype), values = staged(source, source.dtype);
+  const std::vector<int64_t> starts = chunk_offsets(*set, std::nullopt, "masked_scatter");
+  STRATA_CHECK(
+    source.numel >= starts.back(), Runtime,
+    "masked_scatter: expected the number of elements in source ({}) to be at least the number of ones in mask "
+    "({})",
+    source.numel, starts.back());
+  if (starts.back() == 0) return copy(out, x);
+  const auto* chosen = reinterpret_cast<const unsigned char*>(set->data);
+  const int64_t last = source.numel - 1;
+  dispatch_size(x.dtype, [&]<class T> {
+    const T *kept = reinterpret_cast<const T*>(from->data), *given = reinterpret_cast<const T*>(values->data);
+    T* to = reinterpret_cast<T*>(out.data);
+    parallel_for(static_cast<int64_t>(starts.size()) - 1, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t c = begin; c < end; ++c) {
+        const int64_t stop = std::min(x.numel, (c + 1) * kChunk);
+        // Both candidates are read, so that there is no branch on the mask; the last read may be one too far.
+        for (int64_t i = c * kChunk, n = starts[static_cast<size_t>(c)]; i < stop; ++i) {
+          const T *here = kept + i, *next = given + std::min(n, last);
+          to[i] = *(chosen[i] ? next : here);
           n += chosen[i] != 0;
         }
       }

@@ -116,7 +116,9 @@ template <class T> void copy_short_rows(const PairWalk& w, T* dst, const T* src)
   PairWalk rows = w;
   rows.n = k;
   rows.count = w.count / length;
+  const bool repeats = da == 1 && sb == 0 && next_a == length;
   each_row(rows, length * static_cast<int64_t>(sizeof(T)), [&](int64_t d, int64_t s, int64_t n) {
+    if (repeats) return repeat_each(src + s, next_b, n, length, dst + d);
     for (int64_t j = 0; j < n; ++j) {
       T* to = dst + d + j * next_a;
       const T* from = src + s + j * next_b;

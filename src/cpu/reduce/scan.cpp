@@ -223,8 +223,56 @@ void scan_reference(Scan kind, const TensorImpl& x, int dim, const TensorImpl& o
   else run.operator()<int64_t>();
 }
 
+namespace {
+// Whether v takes the place of the extreme b so far: NaN stays, of equal values the last wins.
+template <bool largest, class T> bool takes_over(T v, T b) {
+  return (v != v) | ((b == b) & (largest ? v >= b : v <= b));
+}
+
+// Of columns: x, values and indices are [outer][n][width], with width contiguous in all.
+template <bool largest, class T>
+void extremes_across(const TensorImpl& x, int dim, const TensorImpl& values, const TensorImpl& indices) {
+  const int last = x.ndim - 1;
+  Axes outer, places;
+  for (int d = 0; d < last; ++d)
+    if (d != dim) {
+      outer.add(x.shape[d], x.strides[d], values.strides[d]);
+      places.add(x.shape[d], indices.strides[d]);
+    }
+  const int64_t width = x.shape[last], n = x.shape[dim], tiles = (width + kColumns - 1) / kColumns;
+  parallel_for(outer.count * tiles, std::max<int64_t>(1, (1 << 14) / (n * std::min(width, kColumns))),
+               [&](int64_t begin, int64_t end) {
+                 T best[kColumns];
+                 int64_t place[kColumns];
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t c = i % tiles * kColumns, w = std::min(kColumns, width - c);
+                   const T* p = reinterpret_cast<const T*>(x.data) + outer.offset(i / tiles) + c;
+                   T* to = reinterpret_cast<T*>(values.data) + outer.out_offset(i / tiles) + c;
+                   int64_t* at = reinterpret_cast<int64_t*>(indices.data) + places.offset(i / tiles) + c;
+                   std::copy_n(p, w, best);
+                   for (int64_t r = 0; r < n; ++r) {
+                     for (int64_t k = 0; k < w; ++k) {
+                       const bool better = takes_over<largest>(p[k], best[k]);
+                       to[k] = best[k] = better ? p[k] : best[k];
+                       at[k] = place[k] = better ? r : place[k];
+                     }
+                     p += x.strides[dim];
+                     to += values.strides[dim];
+                     at += indices.strides[dim];
+                   }
+                 }
+               });
+}
+}  // namespace
+
 void scan_extremes(bool largest, const TensorImpl& x, int dim, const TensorImpl& values, const TensorImpl& indices) {
   if (x.numel == 0) return;
+  const int last = x.ndim - 1;
+  if (dim < last && x.strides[last] == 1 && values.strides[last] == 1 && indices.strides[last] == 1 &&
+      x.shape[last] >= 8 && x.dtype == compute_type(x.dtype))
+    return dispatch_compute(x.dtype, [&]<class T>() {
+      largest ? extremes_across<true, T>(x, dim, values, indices) : extremes_across<false, T>(x, dim, values, indices);
+    });
   const Lines from(x, dim), to(values, dim), at(indices, dim);
   const int64_t n = from.length();
   dispatch_compute(x.dtype, [&]<class T>() {

@@ -8,6 +8,7 @@
 
 #include "autograd/autograd.h"
 #include "cpu/indexing/indexing.h"
+#include "cpu/movement/copy.h"
 #include "cpu/reference.h"
 #include "cuda/indexing/indexing.h"
 #include "ops/indexing/indexing.h"
@@ -16,6 +17,7 @@
 #include "strata/ops/indexing/indexing.h"
 #include "strata/ops/indexing/scatter.h"
 #include "strata/ops/movement/copy.h"
+#include "strata/ops/movement/pad.h"
 #include "strata/ops/movement/views.h"
 #include "strata/ops/pointwise/arithmetic.h"
 #include "strata/ops/pointwise/compare.h"
@@ -359,6 +361,59 @@ STRATA_OP(masked_select, "masked_select(Tensor input, Tensor mask) -> Tensor")
   .error("f(2), b(3)", ErrorKind::Runtime, "cannot be broadcast")
   .error("f(2), i2(2)", ErrorKind::Runtime, "BoolTensor");
 
+STRATA_OP(masked_put, "_masked_put(Tensor input, Tensor mask, Tensor source) -> Tensor")
+  .doc("masked_scatter of an input and a mask of one shape.")
+  .infer([](const args::masked_put& c) {
+    const TensorImpl &input = c.input(), &mask = c.mask();
+    STRATA_CHECK(mask.dtype == DType::Bool && std::ranges::equal(input.sizes(), mask.sizes()), Runtime,
+                 "masked_scatter: expected an input and a BoolTensor of one shape, got {} and {}",
+                 to_string(input.sizes()), to_string(mask.sizes()));
+    STRATA_CHECK(c.source().dtype == input.dtype, Runtime,
+                 "masked_scatter: expected self and source to have same dtypes but got {} and {}", name_of(input.dtype),
+                 name_of(c.source().dtype));
+    c.out()->dtype = input.dtype;
+    c.out()->set_shape(input.sizes());
+  })
+  .kernel("chunks", [](const args::masked_put& c) { cpu::masked_put(*c.out(), c.input(), c.mask(), c.source()); })
+  .kernel("reference",
+          [](const args::masked_put& c) {
+            int64_t next = 0;
+            cpu::copy_reference(*c.out(), c.input());
+            const TensorImpl& source = c.source();
+            cpu::each_index(c.mask().sizes(), [&](const cpu::Index& at) {
+              if (!cpu::get<bool>(c.mask(), at)) return;
+              STRATA_CHECK(
+                next < source.numel, Runtime,
+                "masked_scatter: expected the number of elements in source ({}) to be at least the number of "
+                "ones in mask",
+                source.numel);
+              cpu::Index from{};
+              for (int64_t d = source.ndim, rest = next++; d-- > 0; rest /= source.shape[d])
+                from[static_cast<size_t>(d)] = rest % source.shape[d];
+              cpu::put(*c.out(), at, source, from);
+            });
+          })
+  .cuda_on_host("masked_put_on_host")
+  .saves({"mask"})
+  .grad([](const grads::masked_put& c, const Tensor& g) -> Grads {
+    grads::masked_put::Result out;
+    if (c.needs_input()) out.input = masked_fill(g, c.mask(), 0);
+    if (c.needs_source() && g.is_meta()) {
+      out.source = autograd::zeros_for(c.meta_of_source());  // without values, the number of used elements is unknown
+    } else if (c.needs_source()) {
+      const Tensor used = _masked_select(g, c.mask());
+      const int64_t unused = c.meta_of_source().numel - used.numel();
+      out.source = reshape(constant_pad_nd(used, {0, unused}), c.shape_of_source());
+    }
+    return out;
+  })
+  .helper()
+  .no_out()
+  .dtypes(kStorageTypes)
+  .samples({"f(4,3), b(4,3), f(12)", "f(4,3), b(4,3), f(4,4)", "f(), b(), f(1)", "f(0,3), b(0,3), f(0)"})
+  .error("f(40), b(40), f(1)", ErrorKind::Runtime, "at least the number of ones")
+  .error("f(2), b(3), f(3)", ErrorKind::Runtime, "of one shape");
+
 STRATA_OP(masked_scatter, "masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor")
   .doc(
     "A copy of input whose elements under the mask are replaced by those of source, in order.\n\n>>> "
@@ -370,6 +425,7 @@ STRATA_OP(masked_scatter, "masked_scatter(Tensor input, Tensor mask, Tensor sour
                  "masked_scatter: expected self and source to have same dtypes but got {} and {}",
                  name_of(input.dtype()), name_of(source.dtype()));
     const Dims shape = broadcast_shapes(input.shape(), mask.shape(), "masked_scatter");
+    if (input.is_cpu()) return _masked_put(expand(input, shape), expand(mask, shape), source);
     const Tensor flat = reshape(expand(input, shape), -1);
     // Without values, the maximum number of positions: the shapes are the same for any number.
     const Tensor at = mask.is_meta() ? empty({std::min(source.numel(), flat.numel())}, DType::I64)

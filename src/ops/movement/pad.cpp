@@ -75,9 +75,9 @@ void plain_constant(const Call& c) {
   });
 }
 
-Tensor pad_dim(const Tensor& input, int d, const Pads& p, std::string_view mode) {
+// The element of the input for each element of the result, along dimension d.
+std::vector<int64_t> sources(const Tensor& input, int d, const Pads& p, std::string_view mode) {
   const int64_t n = input->shape[d], size = padded_size(*input, d, p);
-  if (p.before[d] == 0 && p.after[d] == 0) return input;
   if (mode == "reflect")
     STRATA_CHECK(p.before[d] < n && p.after[d] < n, Runtime,
                  "pad: padding size should be less than the corresponding input dimension, but got: padding ({}, {}) "
@@ -103,7 +103,42 @@ Tensor pad_dim(const Tensor& input, int d, const Pads& p, std::string_view mode)
     else i = first + ((i - first) % period + period) % period;
     index[static_cast<size_t>(k)] = i;
   }
-  return index_at(input, {index_tensor(index)}, d);
+  return index;
+}
+Tensor pad_dim(const Tensor& input, int d, const Pads& p, std::string_view mode) {
+  if (p.before[d] == 0 && p.after[d] == 0) return input;
+  return index_at(input, {index_tensor(sources(input, d, p, mode))}, d);
+}
+
+// Many small planes are padded in all their dimensions at once, by one list of indices for all planes.
+constexpr int64_t kSmallPlane = 1 << 16;  // elements
+constexpr int64_t kManyPlanes = 4;
+bool many_small_planes(const Tensor& input, int dims, const Pads& p) {
+  int padded = 0;
+  Checked size = 1;
+  for (int d = input.dim() - dims; d < input.dim(); ++d) {
+    padded += p.before[d] != 0 || p.after[d] != 0;
+    size *= padded_size(*input, d, p);
+  }
+  int64_t planes = 1;
+  for (int d = 0; d < input.dim() - dims; ++d) planes *= input->shape[d];
+  return padded > 1 && input->contiguous && planes >= kManyPlanes && size.get() > 0 && size.get() <= kSmallPlane;
+}
+Tensor pad_planes(const Tensor& input, int dims, const Pads& p, std::string_view mode) {
+  std::vector<int64_t> at{0};
+  std::vector<int64_t> shape(input.shape().begin(), input.shape().end());
+  int64_t plane = 1;
+  for (int d = input.dim() - dims; d < input.dim(); ++d) {
+    const std::vector<int64_t> along = sources(input, d, p, mode);
+    std::vector<int64_t> next;
+    next.reserve(at.size() * along.size());
+    for (const int64_t start : at)
+      for (const int64_t i : along) next.push_back(start * input->shape[d] + i);
+    at = std::move(next);
+    plane *= input->shape[d];
+    shape[static_cast<size_t>(d)] = static_cast<int64_t>(along.size());
+  }
+  return reshape(index_at(reshape(input, {input.numel() / plane, plane}), {index_tensor(at)}, 1), shape);
 }
 }  // namespace
 
@@ -159,6 +194,7 @@ STRATA_OP(nn_functional_pad,
       STRATA_CHECK(input->shape[d] > 0, Runtime,
                    "pad: expected an input with possibly 0 batch size and other non-zero dimensions, but got shape {}",
                    to_string(input.shape()));
+    if (many_small_planes(input, dims, p)) return pad_planes(input, dims, p, mode);
     Tensor out = input;
     for (int d = input.dim() - dims; d < input.dim(); ++d) out = pad_dim(out, d, p, mode);
     return out;

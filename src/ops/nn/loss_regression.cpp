@@ -34,6 +34,12 @@ Tensor difference(const Tensor& input, const Tensor& target) {
   const std::vector<Tensor> both = broadcast_tensors(TensorList({input, target}));
   return sub(both[0], both[1]);
 }
+// Functions of a difference: in place, unless a gradient needs it.
+Tensor squared(const Tensor& d) { return d.requires_grad() ? square(d) : square_(d); }
+Tensor magnitude(const Tensor& d) { return d.requires_grad() ? abs(d) : abs_(d); }
+Tensor smoothed(const Tensor& d, double knee, double slope) {
+  return d.requires_grad() ? smooth_abs(d, knee, slope) : smooth_abs_(d, knee, slope);
+}
 
 }  // namespace
 
@@ -44,6 +50,7 @@ STRATA_OP(smooth_abs, "smooth_abs(Tensor input, float knee, float slope) -> Tens
   .grad([](const grads::smooth_abs& c, const Tensor& g) -> Grads {
     return {mul(g, mul(clamp(c.input(), -c.knee(), c.knee()), c.slope() / c.knee()))};
   })
+  .inplace()
   .helper()
   .samples({"f(3,4), 1.0, 1.0", "f(3,4), 0.5, 2.0"});
 
@@ -55,7 +62,7 @@ STRATA_OP(mse_loss,
   .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce,
                 std::string_view reduction, const Tensor& weight) {
     const LossReduction r = reduction_of("mse_loss", average, reduce, reduction);
-    return weighted("mse_loss", square(difference(input, target)), weight, r);
+    return weighted("mse_loss", squared(difference(input, target)), weight, r);
   })
   .autocast(Autocast::Float32)
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), reduction='sum'", "f(3,4), f(3,4), reduction='none'",
@@ -71,7 +78,7 @@ STRATA_OP(l1_loss,
   .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce,
                 std::string_view reduction, const Tensor& weight) {
     const LossReduction r = reduction_of("l1_loss", average, reduce, reduction);
-    return weighted("l1_loss", abs(difference(input, target)), weight, r);
+    return weighted("l1_loss", magnitude(difference(input, target)), weight, r);
   })
   .autocast(Autocast::Float32)
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), reduction='sum'", "f(3,4), f(3,4), reduction='none'"})
@@ -87,7 +94,7 @@ STRATA_OP(smooth_l1_loss,
     STRATA_CHECK(beta >= 0, Runtime, "smooth_l1_loss: beta must be non-negative, got {}", beta);
     const LossReduction r = reduction_of("smooth_l1_loss", average, reduce, reduction);
     const Tensor d = difference(input, target);
-    return reduced(beta == 0 ? abs(d) : smooth_abs(d, beta, 1), r);
+    return reduced(beta == 0 ? magnitude(d) : smoothed(d, beta, 1), r);
   })
   .autocast(Autocast::Float32)
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), reduction='sum', beta=0.5",
@@ -103,7 +110,7 @@ STRATA_OP(huber_loss,
                 const Tensor& weight) {
     STRATA_CHECK(delta > 0, Runtime, "huber_loss: delta must be positive, got {}", delta);
     const LossReduction r = reduction_of("huber_loss", std::nullopt, std::nullopt, reduction);
-    const Tensor loss = smooth_abs(difference(input, target), delta, delta);
+    const Tensor loss = smoothed(difference(input, target), delta, delta);
     return weighted("huber_loss", is_floating(input.dtype()) ? to(loss, input.dtype()) : loss, weight, r);
   })
   .autocast(Autocast::Float32)
@@ -158,7 +165,7 @@ STRATA_OP(gaussian_nll_loss,
     }
     // The gradient ignores the clamp.
     const Tensor safe = add(variance, autograd::detach(sub(clamp_min(variance, eps), variance)));
-    Tensor loss = mul(add(log(safe), div(square(difference(input, target)), safe)), 0.5);
+    Tensor loss = mul(add(log(safe), div(squared(difference(input, target)), safe)), 0.5);
     if (full) loss = add(loss, 0.5 * std::log(2 * std::numbers::pi));
     return reduced(loss, r);
   })

@@ -32,6 +32,23 @@ template <class T> int64_t place_of(const T* row, const int64_t* order, int64_t 
   return low;
 }
 
+// place_of for values [begin, end), without an order and without a branch on the comparison. `per_row` values belong to each
+// row of n elements; 0: all to one.
+template <bool right, class T, class Out>
+void places_of(const T* rows, int64_t n, const T* values, int64_t per_row, int64_t begin, int64_t end, Out* out) {
+  for (int64_t i = begin; i < end; ++i) {
+    const T* low = rows + (per_row ? i / per_row * n : 0);
+    const T *row = low, v = values[i];
+    for (int64_t count = n; count > 0;) {
+      const int64_t half = count / 2;
+      const bool beyond = right ? !(low[half] > v) : !(low[half] >= v);
+      low += beyond ? half + 1 : 0;
+      count = beyond ? count - half - 1 : half;
+    }
+    out[i] = static_cast<Out>(low - row);
+  }
+}
+
 // search_core(rows, values, order, right, out_int32)
 void run_search(const Call& c) {
   const args::search_core a(c);
@@ -40,15 +57,20 @@ void run_search(const Call& c) {
   const bool right = a.right();
   const int64_t n = rows.size(-1), per_row = rows.dim() == 1 ? 0 : values.size(-1);
   dispatch_compute(rows.dtype(), [&]<class T>() {
-    parallel_for(values.numel(), 1 << 10, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t row = per_row ? i / per_row * n : 0;
-        const int64_t place = place_of<T>(rows.data<T>() + row, order ? order.data<int64_t>() + row : nullptr, n,
-                                          values.data<T>()[i], right);
-        if (out.dtype() == DType::I32) out.data<int32_t>()[i] = static_cast<int32_t>(place);
-        else out.data<int64_t>()[i] = place;
-      }
-    });
+    const T *sorted = rows.data<T>(), *wanted = values.data<T>();
+    const int64_t* places = order ? order.data<int64_t>() : nullptr;
+    const auto run = [&]<class Out>(Out* to) {
+      parallel_for(values.numel(), 1 << 12, [&](int64_t begin, int64_t end) {
+        if (!places && right) return places_of<true>(sorted, n, wanted, per_row, begin, end, to);
+        if (!places) return places_of<false>(sorted, n, wanted, per_row, begin, end, to);
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t row = per_row ? i / per_row * n : 0;
+          to[i] = static_cast<Out>(place_of<T>(sorted + row, places + row, n, wanted[i], right));
+        }
+      });
+    };
+    if (out.dtype() == DType::I32) run(out.data<int32_t>());
+    else run(out.data<int64_t>());
   });
 }
 void search_on_device(const Call& c, Workspace& workspace) {
