@@ -33,6 +33,9 @@ if(STRATA_SANITIZE)
   # For everything, including third-party sources: a sanitizer must instrument the whole program.
   add_compile_options(-fsanitize=${STRATA_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${STRATA_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options(-fno-var-tracking)  # g++ 13 would need minutes for the SIMD loops; reports have lines without it
+  endif()
 endif()
 
 # ccache with paths relative to the checkout: all build trees, clones and work trees share one cache.

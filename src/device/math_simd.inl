@@ -1,4 +1,6 @@
 // The functions of math_scalar.inl for Highway vectors of float and double; see math.h.
+#include "device/math_small_ints.inl"
+
 namespace strata {
 namespace STRATA_FUNCTOR_NAMESPACE {
 namespace math {

@@ -14,11 +14,18 @@ constexpr size_t kVectorBytes = 64;  // of the widest SIMD target
 // Computes out[i] = f(in[0][i & mask[0]], …) for i < n. mask is ~0, or 0 for an operand with the same value everywhere:
 // in[k] then points to kVectorBytes of copies of it. `members` are the functor's, as T.
 template <class T> using Loop = void (*)(const void* members, const T* const* in, const size_t* mask, T* out, size_t n);
+// A loop over int8, uint8, int16 or int32 operands and members. The results of a predicate are bytes.
+using SmallLoop = void (*)(const void* members, const void* const* in, const size_t* mask, void* out, size_t n);
+constexpr int small_int(DType t) {  // -1: another dtype
+  return t == DType::I8 ? 0 : t == DType::U8 ? 1 : t == DType::I16 ? 2 : t == DType::I32 ? 3 : -1;
+}
+
 struct Loops {
   Loop<float> f32;
   Loop<double> f64;
   Loop<int64_t> i64;
   Loop<uint8_t> bools;        // operands and results are 0 or 1; null if not compiled
+  SmallLoop small[4];         // by small_int(); null if not compiled
   const char *header, *name;  // of the functor: "device/functors/unary_math.h", "Exp"
 };
 

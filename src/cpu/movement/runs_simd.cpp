@@ -73,11 +73,23 @@ void FloatToBfloat(const float* src, BFloat16* dst, size_t n) {
   for (; i < n; ++i) dst[i] = BFloat16(src[i]);
 }
 
+constexpr int64_t kSome = 256;  // halves that are brought together before they are converted, since one by one is slow
+
 template <class T> void load(T* dst, const std::byte* src, DType type, int64_t stride, int64_t n) {
-  if (std::is_same_v<T, float> && stride == 1) {
-    if (type == DType::F16) return HalfToFloat(reinterpret_cast<const Half*>(src), reinterpret_cast<float*>(dst), n);
-    if (type == DType::BF16)
-      return BfloatToFloat(reinterpret_cast<const BFloat16*>(src), reinterpret_cast<float*>(dst), n);
+  if (std::is_same_v<T, float> && (stride == 1 || (type == DType::F16 && n > 1))) {
+    auto* to = reinterpret_cast<float*>(dst);
+    if (type == DType::BF16) return BfloatToFloat(reinterpret_cast<const BFloat16*>(src), to, n);
+    if (type == DType::F16) {
+      const Half* p = reinterpret_cast<const Half*>(src);
+      if (stride == 1) return HalfToFloat(p, to, n);
+      Half some[kSome];
+      for (int64_t done = 0, m; done < n; done += m) {
+        m = HWY_MIN(kSome, n - done);
+        for (int64_t i = 0; i < m; ++i) some[i] = p[(done + i) * stride];
+        HalfToFloat(some, to + done, m);
+      }
+      return;
+    }
   }
   dispatch_real(type, [&]<class S>() {
     const S* p = reinterpret_cast<const S*>(src);
@@ -89,10 +101,20 @@ template <class T> void load(T* dst, const std::byte* src, DType type, int64_t s
 }
 
 template <class T> void store(const T* src, std::byte* dst, DType type, int64_t stride, int64_t n) {
-  if (std::is_same_v<T, float> && stride == 1) {
-    if (type == DType::F16) return FloatToHalf(reinterpret_cast<const float*>(src), reinterpret_cast<Half*>(dst), n);
-    if (type == DType::BF16)
-      return FloatToBfloat(reinterpret_cast<const float*>(src), reinterpret_cast<BFloat16*>(dst), n);
+  if (std::is_same_v<T, float> && (stride == 1 || (type == DType::F16 && n > 1))) {
+    const auto* from = reinterpret_cast<const float*>(src);
+    if (type == DType::BF16) return FloatToBfloat(from, reinterpret_cast<BFloat16*>(dst), n);
+    if (type == DType::F16) {
+      Half* p = reinterpret_cast<Half*>(dst);
+      if (stride == 1) return FloatToHalf(from, p, n);
+      Half some[kSome];
+      for (int64_t done = 0, m; done < n; done += m) {
+        m = HWY_MIN(kSome, n - done);
+        FloatToHalf(from + done, some, m);
+        for (int64_t i = 0; i < m; ++i) p[(done + i) * stride] = some[i];
+      }
+      return;
+    }
   }
   dispatch_real(type, [&]<class S>() {
     S* p = reinterpret_cast<S*>(dst);

@@ -123,6 +123,46 @@ void integer_loop(const void* members, const int64_t* const* in, const size_t* m
   loop<F<int64_t>, int64_t>(members, in, mask, out, n);
 }
 
+// Small integers: loop(), but the results of a predicate are bytes, and operands that are numbers are the last ones.
+#if HWY_TARGET != HWY_SCALAR
+template <unsigned kFixed, class F, class T, class To>
+HWY_INLINE void small_loop_of(const F f, const void* const* in, const size_t* mask, To* HWY_RESTRICT out, size_t n) {
+  // Copies: a byte that is written could be a part of in or mask, for all that the compiler knows.
+  const T *a = static_cast<const T*>(in[0]), *b = F::kInputs > 1 ? static_cast<const T*>(in[1]) : a,
+          *c = F::kInputs > 2 ? static_cast<const T*>(in[2]) : a;
+  const size_t masks[] = {mask[0], F::kInputs > 1 ? mask[1] : 0, F::kInputs > 2 ? mask[2] : 0};
+  const auto at = [masks](const T* p, int k, size_t i) HWY_ATTR {
+    if constexpr (kFixed == kUnknown) return p[i & masks[k]];
+    else return kFixed >> k & 1 ? p[0] : p[i];
+  };
+  for (size_t i = 0; i < n; ++i) {
+    if constexpr (F::kInputs == 1) out[i] = static_cast<To>(f(at(a, 0, i)));
+    else if constexpr (F::kInputs == 2) out[i] = static_cast<To>(f(at(a, 0, i), at(b, 1, i)));
+    else out[i] = static_cast<To>(f(at(a, 0, i), at(b, 1, i), at(c, 2, i)));
+  }
+}
+template <class F, class T>
+void small_loop(const void* members, const void* const* in, const size_t* mask, void* out, size_t n) {
+  F f;
+  if constexpr (!std::is_empty_v<F>) std::memcpy(static_cast<void*>(&f), members, sizeof f);
+  auto* to = static_cast<std::conditional_t<std::is_base_of_v<Predicate, F>, uint8_t, T>*>(out);
+  unsigned fixed = 0;
+  for (int k = 0; k < F::kInputs; ++k) fixed |= unsigned{mask[k] == 0} << k;
+  constexpr unsigned kNumbers = F::kInputs == 3 ? 6 : 2;
+  if (fixed == 0) return small_loop_of<0, F, T>(f, in, mask, to, n);
+  if (fixed == kNumbers) return small_loop_of<kNumbers, F, T>(f, in, mask, to, n);
+  small_loop_of<kUnknown, F, T>(f, in, mask, to, n);
+}
+template <template <class> class F> constexpr void set_small_loops(SmallLoop (&small)[4]) {
+  small[small_int(DType::I8)] = small_loop<F<int8_t>, int8_t>;
+  small[small_int(DType::U8)] = small_loop<F<uint8_t>, uint8_t>;
+  small[small_int(DType::I16)] = small_loop<F<int16_t>, int16_t>;
+  small[small_int(DType::I32)] = small_loop<F<int32_t>, int32_t>;
+}
+#else
+template <template <class> class F> constexpr void set_small_loops(SmallLoop (&)[4]) {}
+#endif
+
 template <template <class> class F> constexpr Loops loops_of(const char* name) {
   Loops l{};
   l.header = STRATA_FUNCTOR_HEADER;
@@ -133,6 +173,7 @@ template <template <class> class F> constexpr Loops loops_of(const char* name) {
   }
   if constexpr (!std::is_base_of_v<FloatOnly, F<float>>) l.i64 = integer_loop<F>;
   if constexpr (requires { F<float>::kBools; }) l.bools = loop<F<uint8_t>, uint8_t>;
+  if constexpr (requires { F<float>::kSmallInts; }) set_small_loops<F>(l.small);
   return l;
 }
 

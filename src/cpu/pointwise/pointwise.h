@@ -1,7 +1,8 @@
 // The CPU kernels of pointwise ops, all from a functor.
 //
 // Computation uses float, double or int64 (compute_type); operands and results of other dtypes, and those that are not
-// contiguous, are converted block by block. So a functor is compiled only for three types and each SIMD target.
+// contiguous, are converted block by block. So a functor is compiled only for three types and each SIMD target; the common
+// ones of integers are compiled for small integers too (small_ints.cpp).
 #pragma once
 #include <cstring>
 
@@ -14,6 +15,8 @@ namespace strata {
 namespace cpu {
 const char* flat_ready(const Call&);  // dense operands of one compute dtype
 void run_flat(const Call&);
+const char* small_ints_ready(const Call&);  // int8, uint8, int16 or int32 operands of one dtype
+void run_small_ints(const Call&);
 void run_blocked(const Call&);               // any operands
 STRATA_API void run_reference(const Call&);  // any operands, one element at a time, floats in double
 

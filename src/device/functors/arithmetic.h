@@ -12,12 +12,14 @@ namespace STRATA_FUNCTOR_NAMESPACE {
 
 template <class T> struct Add {
   static constexpr int kInputs = 2;
+  static constexpr bool kSmallInts = true;
   static constexpr bool kExactNumbers = true;
   T alpha;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::fma(math::number(b, alpha), b, a); }
 };
 template <class T> struct Sub {
   static constexpr int kInputs = 2;
+  static constexpr bool kSmallInts = true;
   static constexpr bool kExactNumbers = true;
   T alpha;
   template <class V> STRATA_FN V operator()(V a, V b) const {
@@ -26,6 +28,7 @@ template <class T> struct Sub {
 };
 template <class T> struct Rsub {
   static constexpr int kInputs = 2;
+  static constexpr bool kSmallInts = true;
   static constexpr bool kExactNumbers = true;
   T alpha;
   template <class V> STRATA_FN V operator()(V a, V b) const {
@@ -34,6 +37,7 @@ template <class T> struct Rsub {
 };
 template <class T> struct Mul {
   static constexpr int kInputs = 2;
+  static constexpr bool kSmallInts = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::mul(a, b); }
 };
 template <class T> struct Div : FloatOnly {
@@ -66,10 +70,12 @@ template <class T> struct Fmod {
 };
 template <class T> struct Maximum {
   static constexpr int kInputs = 2;
+  static constexpr bool kSmallInts = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::max(a, b); }
 };
 template <class T> struct Minimum {
   static constexpr int kInputs = 2;
+  static constexpr bool kSmallInts = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::min(a, b); }
 };
 // The other operand wins over NaN.
@@ -87,6 +93,7 @@ template <class T> struct Fmin {
 };
 template <class T> struct Clamp {
   static constexpr int kInputs = 3;
+  static constexpr bool kSmallInts = true;
   static constexpr double kNone[] = {0, -HUGE_VAL, HUGE_VAL};
   template <class V> STRATA_FN V operator()(V x, V low, V high) const {  // NaN propagates; the upper bound wins
     const V y = math::min(math::max(x, low), high);
@@ -99,14 +106,17 @@ template <class T> struct Copy {
 };
 template <class T> struct Neg {
   static constexpr int kInputs = 1;
+  static constexpr bool kSmallInts = true;
   template <class V> STRATA_FN V operator()(V x) const { return math::neg(x); }
 };
 template <class T> struct Abs {
   static constexpr int kInputs = 1;
+  static constexpr bool kSmallInts = true;
   template <class V> STRATA_FN V operator()(V x) const { return math::abs(x); }
 };
 template <class T> struct Square {
   static constexpr int kInputs = 1;
+  static constexpr bool kSmallInts = true;
   template <class V> STRATA_FN V operator()(V x) const { return math::mul(x, x); }
 };
 template <class T> struct Reciprocal : FloatOnly {

@@ -12,21 +12,25 @@ namespace STRATA_FUNCTOR_NAMESPACE {
 
 template <class T> struct BitAnd : IntOnly {
   static constexpr int kInputs = 2;
+  static constexpr bool kSmallInts = true;
   static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return a & b; }
 };
 template <class T> struct BitOr : IntOnly {
   static constexpr int kInputs = 2;
+  static constexpr bool kSmallInts = true;
   static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return a | b; }
 };
 template <class T> struct BitXor : IntOnly {
   static constexpr int kInputs = 2;
+  static constexpr bool kSmallInts = true;
   static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return a ^ b; }
 };
 template <class T> struct BitNot : IntOnly {
   static constexpr int kInputs = 1;
+  static constexpr bool kSmallInts = true;
   template <class V> STRATA_FN V operator()(V x) const { return ~x; }
 };
 template <class T> struct ShiftLeft : IntOnly {

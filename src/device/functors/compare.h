@@ -12,11 +12,13 @@ namespace STRATA_FUNCTOR_NAMESPACE {
 
 template <class T> struct Eq : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kSmallInts = true;
   static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(a == b, a); }
 };
 template <class T> struct Ne : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kSmallInts = true;
   static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const {
     return math::truth(math::invert(a == b), a);
@@ -24,21 +26,25 @@ template <class T> struct Ne : Predicate {
 };
 template <class T> struct Lt : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kSmallInts = true;
   static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(a < b, a); }
 };
 template <class T> struct Le : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kSmallInts = true;
   static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(a <= b, a); }
 };
 template <class T> struct Gt : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kSmallInts = true;
   static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(a > b, a); }
 };
 template <class T> struct Ge : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kSmallInts = true;
   static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(a >= b, a); }
 };

@@ -10,6 +10,7 @@
 //   kLong          device kernels call the formula instead of inlining it
 //   kOwnPrecision  the result depends on the precision itself: the reference does not compute in double
 //   kBools         compiled for bytes too: bool operands are computed without widening them
+//   kSmallInts     compiled for int8, uint8, int16 and int32 too
 //   whole(a, b)    a member function: the same result for doubles that are integers of at most 52 bits, because vectors
 //                  cannot divide int64
 #pragma once

@@ -1,5 +1,7 @@
 // OpRecord::pointwise<F>() and other shared parts of pointwise ops.
 #pragma once
+#include <algorithm>
+
 #include "autograd/autograd.h"
 #include "cpu/pointwise/pointwise.h"
 #include "cuda/pointwise/pointwise.h"
@@ -22,6 +24,8 @@ template <template <class> class... F> OpRecord& OpRecord::pointwise(int (*choos
   STRATA_ASSERT(params.size() >= static_cast<size_t>(list[0]->inputs + list[0]->members));
   if (!list[0]->floats) accepts = kIntegerTypes | kBoolType;
   kernel("flat_simd", cpu::run_flat, cpu::flat_ready);
+  if (std::ranges::any_of(list, [](const Formula* f) { return f->loops.small[0] != nullptr; }))
+    kernel("small_ints", cpu::run_small_ints, cpu::small_ints_ready);
   kernel("blocked", cpu::run_blocked);
   kernel("reference", cpu::run_reference);
   return cuda("pointwise", cuda::run_pointwise);

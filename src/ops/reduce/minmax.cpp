@@ -122,9 +122,7 @@ template <bool largest> void arg_on_device(const Call& c, Workspace& workspace) 
 
 Spread spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, uint32_t reduced, bool keepdim) {
   const Tensor best = with_kept_dims(result, x.shape(), reduced, keepdim);
-  // NaN is equal to NaN here. Results on the CPU are looked at, since most have none.
-  const bool plain = best.is_cpu() && !any(isnan(autograd::detach(best))).item<bool>();
-  const Tensor mask = plain ? eq(x, best) : where(isnan(best), isnan(x), eq(x, best));
+  const Tensor mask = logical_or(eq(x, best), logical_and(isnan(x), isnan(best)));  // NaN is equal to NaN here
   std::vector<int64_t> dims;
   for (int d = 0; d < x.dim(); ++d)
     if (reduced >> d & 1) dims.push_back(d);
