@@ -108,6 +108,9 @@ template <Vec V> STRATA_FN V power_of_two(V k) {
 }
 // x * 2^k for k from -252 to 254: the factor in two steps, so that subnormal results are right; float only.
 template <Vec V> STRATA_FN V scale_by(V x, V k) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  if constexpr (sizeof(V) == 64) return V{_mm512_scalef_ps(x.raw, k.raw)};  // rounds once too: the same bits
+#endif
   const hn::RebindToSigned<D<V>> di;
   const auto whole = hn::ConvertTo(di, k), half = hn::ShiftRight<1>(whole), bias = hn::Set(di, 127);
   const V first = hn::BitCast(D<V>(), hn::ShiftLeft<23>(hn::Add(half, bias)));

@@ -400,3 +400,80 @@ def test_repeated_elements(times, dtype):
     assert np.array_equal(t.repeat_interleave(times).to(strata.float32).numpy(), np.repeat(exact, times))
     assert np.array_equal(t.repeat_interleave(times, 1).to(strata.float32).numpy(), np.repeat(exact, times, 1))
     assert np.array_equal(t.t().repeat_interleave(times).to(strata.float32).numpy(), np.repeat(exact.T, times))
+
+
+@pytest.mark.parametrize("m, k", [(1, 1), (1, 100), (5, 16), (3, 4099), (200, 33)])
+def test_bfloat16_and_integer_dot_products(m, k):
+    a, x = np.round(numbers(m, k) * 4), np.round(numbers(k, seed=1) * 4)
+    exact = a.astype(np.float64) @ x
+    narrow = strata.mv(strata.tensor(a).bfloat16(), strata.tensor(x).bfloat16())
+    assert strata.equal(narrow, strata.tensor(exact).float().bfloat16())
+    assert strata.dot(strata.tensor(a[0]).bfloat16(), strata.tensor(x).bfloat16()).item() == narrow[0].item()
+    whole = strata.tensor(a).long(), strata.tensor(x).long()
+    assert strata.mv(*whole).tolist() == exact.tolist() and strata.dot(whole[0][0], whole[1]).item() == exact[0]
+    assert (
+        strata.addmv(strata.ones(m, dtype=strata.int64), *whole, alpha=3, beta=2).tolist() == (2 + 3 * exact).tolist()
+    )
+    large = strata.tensor([2**62, 3, 5])
+    assert strata.dot(large, large).item() == (2**124 + 34) % 2**64  # wraps
+
+
+@pytest.mark.parametrize("k, s, p", [(2, 2, 0), (3, 1, 1), (3, 2, 1), (2, 3, 0), (8, 4, 2)])
+@pytest.mark.parametrize("shape", [(2, 3, 20), (2, 3, 9, 300), (1, 2, 8, 9, 21)])
+def test_means_of_sliding_windows(shape, k, s, p):
+    dims = len(shape) - 2
+    x = numbers(*shape).astype(np.float64)
+    pool = getattr(strata.nn.functional, f"avg_pool{dims}d")
+    around = [(0, 0)] * 2 + [(p, p)] * dims
+    for include in (True, False):
+        sums, counts = (np.pad(v, around) for v in (x, np.ones_like(x)))
+        for axis in range(2, 2 + dims):
+            sums, counts = (sliding_window_view(v, k, axis).sum(-1) for v in (sums, counts))
+            sums, counts = (v[(slice(None),) * axis + (slice(None, None, s),)] for v in (sums, counts))
+        expected = sums / (k**dims if include else counts)
+        got = pool(strata.tensor(x), k, s, p, count_include_pad=include)
+        np.testing.assert_allclose(got.numpy(), expected, atol=1e-12)
+        np.testing.assert_allclose(pool(strata.tensor(x).float(), k, s, p, False, include).numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("mode, size", [("trilinear", (5, 2, 4)), ("nearest", (3, 2, 2)), ("trilinear", (1, 1, 1)), ("trilinear", (30, 4, 50))])  # fmt: skip
+def test_strong_reductions_read_few_rows(mode, size):
+    x = strata.tensor(numbers(2, 3, 40, 30, 20))
+    got = strata.nn.functional.interpolate(x, size, mode=mode)
+    wide = strata.nn.functional.interpolate(x.double().transpose(2, 3).contiguous().transpose(2, 3), size, mode=mode)
+    np.testing.assert_allclose(got.numpy(), wide.numpy(), atol=1e-5)
+    # one dimension after the other
+    one = x.double()
+    for d in range(3):
+        target = list(one.shape[2:])
+        target[d] = size[d]
+        one = strata.nn.functional.interpolate(one, target, mode=mode)
+    np.testing.assert_allclose(got.numpy(), one.numpy(), atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", ["contiguous", "transposed", "repeated", "sliced"])
+def test_take_of_a_few_elements_of_views(layout):
+    x = numbers(30, 40, 5)
+    view, t = LAYOUTS[layout](x), view_of(strata.tensor(x), layout)
+    at = np.array([[0, 5, view.size - 1], [-1, -view.size, 77]])
+    assert np.array_equal(t.take(strata.tensor(at)).numpy(), np.take(view, at))
+    leaf = t.detach().clone().requires_grad_()
+    leaf.transpose(0, 1).take(strata.tensor([1, 1, 2])).sum().backward()
+    assert leaf.grad.sum().item() == 3
+    with pytest.raises(IndexError, match="out of range"):
+        t.take(strata.tensor([view.size]))
+    with pytest.raises(IndexError, match="out of range"):
+        t.take(strata.tensor([-view.size - 1]))
+
+
+def test_exponentials_at_the_limits():
+    x = np.array(
+        [-104.0, -103.9, -103.0, -100.0, -88.0, -87.4, 0.0, 88.7, 88.8, 89.0, np.inf, -np.inf, np.nan], np.float32
+    )
+    with np.errstate(over="ignore", under="ignore"):
+        expected = np.exp(x.astype(np.float64)).astype(np.float32)
+    got = strata.tensor(np.tile(x, 3)).exp().numpy()[13:26]
+    step = np.spacing(np.maximum(np.abs(expected), np.float32(1e-45)))
+    finite = np.isfinite(expected)
+    assert (np.abs(got[finite].astype(np.float64) - expected[finite]) <= step[finite]).all()
+    assert np.array_equal(got[~finite], expected[~finite], equal_nan=True)

@@ -277,7 +277,10 @@ template <class T> struct Blocks {
         if (v == 0) in[k] = numbers[k].value;
         else if (linear(v) && direct[v]) in[k] = reinterpret_cast<const T*>(w.view[v].data) + at;
         else {
-          if (within || kept[k] < n) {
+          if (linear(v)) {
+            const Walk::View& view = w.view[v];
+            load_run(buffer[k], view.data + at * static_cast<int64_t>(size_of(view.type)), view.type, 1, n);
+          } else if (within || kept[k] < n) {
             gather(w, v, index, n, buffer[k]);
             kept[k] = within == 0 && repeats(v) ? n : 0;
           }
@@ -288,7 +291,10 @@ template <class T> struct Blocks {
         compute(in, mask, reinterpret_cast<T*>(w.view[0].data) + at, n);
       } else {
         compute(in, mask, buffer[kMaxOperands], n);
-        scatter(w, index, n, buffer[kMaxOperands]);
+        const Walk::View& out = w.view[0];
+        if (linear(0))
+          store_run(buffer[kMaxOperands], out.data + at * static_cast<int64_t>(size_of(out.type)), out.type, 1, n);
+        else scatter(w, index, n, buffer[kMaxOperands]);
       }
       w.locate(at + n, index);
     }
