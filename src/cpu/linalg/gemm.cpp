@@ -16,6 +16,7 @@ namespace strata::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #include "cpu/linalg/gemm_tiles.inl"
+constexpr int64_t kBf16Block = 4096;  // products added in float before they are added to a double
 constexpr int64_t kDepth = 256, kHeight = 20 * kRows;
 
 // a and b in place; b has unit stride along n.
@@ -156,6 +157,36 @@ void add_rows(int64_t k, int64_t n, const T* x, int64_t x_step, const T* rows, i
   }
 }
 
+// dot_rows of bfloat16 with sums in float.
+void dot_rows_bf16(int64_t rows, int64_t k, const BFloat16* matrix, int64_t stride, const BFloat16* x, BFloat16* y,
+                   int64_t y_stride, float alpha) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto load = [&](const BFloat16* p) HWY_ATTR {
+    const hn::Rebind<uint32_t, decltype(d)> wide;
+    const hn::Rebind<uint16_t, decltype(d)> narrow;
+    const auto bits = hn::PromoteTo(wide, hn::LoadU(narrow, reinterpret_cast<const uint16_t*>(p)));
+    return hn::BitCast(d, hn::ShiftLeft<16>(bits));
+  };
+  for (int64_t r = 0; r < rows; ++r) {
+    const BFloat16* m = matrix + r * stride;
+    double total = 0;
+    for (int64_t at = 0; at < k; at += kBf16Block) {
+      const int64_t end = std::min(k, at + kBf16Block);
+      auto s0 = hn::Zero(d), s1 = s0;
+      int64_t i = at;
+      for (; i + 2 * lanes <= end; i += 2 * lanes) {
+        s0 = hn::MulAdd(load(m + i), load(x + i), s0);
+        s1 = hn::MulAdd(load(m + i + lanes), load(x + i + lanes), s1);
+      }
+      float rest = 0;
+      for (; i < end; ++i) rest += static_cast<float>(m[i]) * static_cast<float>(x[i]);
+      total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1))) + rest);
+    }
+    y[r * y_stride] = BFloat16(alpha * static_cast<float>(total));
+  }
+}
+
 void gemm_f32(const Gemm& g, const float* a, const float* b, float* c) { run(g, a, b, c); }
 void gemm_f64(const Gemm& g, const double* a, const double* b, double* c) { run(g, a, b, c); }
 void gemv_f32(int64_t rows, int64_t k, const float* m, int64_t stride, const float* x, float* y, int64_t y_stride,
@@ -188,6 +219,7 @@ HWY_EXPORT(gemv_f32);
 HWY_EXPORT(gemv_f64);
 HWY_EXPORT(thin_f32);
 HWY_EXPORT(thin_f64);
+HWY_EXPORT(dot_rows_bf16);
 
 namespace {
 // c^T = b^T a^T: the caller exchanges a and b.
@@ -269,26 +301,27 @@ template <class T, class F> bool thin(const Gemm& g, const T* a, const T* b, T* 
   return true;
 }
 
+template <class T> using Factor = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
+
 // A matrix with unit stride along k times a vector: memory-bound, so the matrix is read once, in order. False: not this
 // form.
 template <class T, class F> bool matrix_vector(const Gemm& g, const T* a, const T* b, T* c, F f) {
-  if (g.batch_dims || g.k == 0) return false;
-  const bool right = g.n == 1 && g.a_k == 1 && g.b_k == 1, left = g.m == 1 && g.b_k == 1 && g.a_k == 1 && g.n > 1;
-  if (!right && !left) return false;
+  if (!gemm_is_dots(g)) return false;
+  const bool right = g.n == 1;
   const int64_t rows = right ? g.m : g.n, stride = right ? g.a_m : g.b_n, step = right ? g.c_m : g.c_n;
   const T *matrix = right ? a : b, *x = right ? b : a;
   parallel_for(rows, std::max<int64_t>(1, kThinWork / g.k), [&](int64_t begin, int64_t end) {
-    f(end - begin, g.k, matrix + begin * stride, stride, x, c + begin * step, step, static_cast<T>(g.alpha),
+    f(end - begin, g.k, matrix + begin * stride, stride, x, c + begin * step, step, static_cast<Factor<T>>(g.alpha),
       g.accumulate);
   });
   return true;
 }
 }  // namespace
 
-bool gemm_is_matrix_vector(const Gemm& g) {
-  return is_thin(g) || is_thin_transposed(g) ||
-         (g.batch_dims == 0 && g.k > 0 && g.a_k == 1 && g.b_k == 1 && (g.n == 1 || g.m == 1));
+bool gemm_is_dots(const Gemm& g) {
+  return g.batch_dims == 0 && g.k > 0 && g.a_k == 1 && g.b_k == 1 && (g.n == 1 || g.m == 1);
 }
+bool gemm_is_matrix_vector(const Gemm& g) { return is_thin(g) || is_thin_transposed(g) || gemm_is_dots(g); }
 
 void gemm_simd(const Gemm& g, const float* a, const float* b, float* c) {
   if (matrix_vector(g, a, b, c, [](auto... v) { HWY_DYNAMIC_DISPATCH(gemv_f32)(v...); })) return;
@@ -307,8 +340,27 @@ void gemm_simd(const Gemm& g, const double* a, const double* b, double* c) {
   });
 }
 
+bool gemv_bf16(const Gemm& g, const BFloat16* a, const BFloat16* b, BFloat16* c) {
+  if (g.accumulate) return false;
+  return matrix_vector(g, a, b, c,
+                       [](int64_t rows, int64_t k, const BFloat16* m, int64_t stride, const BFloat16* x, BFloat16* y,
+                          int64_t step, float alpha, bool) {
+                         HWY_DYNAMIC_DISPATCH(dot_rows_bf16)(rows, k, m, stride, x, y, step, alpha);
+                       });
+}
+
 void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c) {
   const auto alpha = static_cast<int64_t>(g.alpha);
+  if (g.n == 1 && g.batch_dims == 0)  // a loop over n would have one step
+    return parallel_for(g.m, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, g.k)), [&](int64_t begin, int64_t end) {
+      for (int64_t r = begin; r < end; ++r) {
+        uint64_t sum = 0;  // unsigned: wraps, as in PyTorch
+        for (int64_t p = 0; p < g.k; ++p)
+          sum += static_cast<uint64_t>(a[r * g.a_m + p * g.a_k]) * static_cast<uint64_t>(b[p * g.b_k]);
+        int64_t& out = c[r * g.c_m];
+        out = static_cast<int64_t>(static_cast<uint64_t>(alpha) * sum + static_cast<uint64_t>(g.accumulate ? out : 0));
+      }
+    });
   parallel_for(
     g.batches() * g.m, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, g.n * g.k)), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {

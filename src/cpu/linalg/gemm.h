@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 #include "device/product.h"
+#include "tensor/dtype.h"
 
 namespace strata::cpu {
 
@@ -28,7 +29,10 @@ struct Gemm : Product {
 void gemm_simd(const Gemm& g, const float* a, const float* b, float* c);
 void gemm_simd(const Gemm& g, const double* a, const double* b, double* c);
 void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c);  // plain loops
+// A bfloat16 matrix with unit stride along k times a vector, or two vectors; false if it is something else.
+bool gemv_bf16(const Gemm& g, const BFloat16* a, const BFloat16* b, BFloat16* c);
 bool gemm_small(const Gemm& g);             // fits the L1 cache: no threads, no library call
+bool gemm_is_dots(const Gemm& g);           // dot products with one vector, along unit strides
 bool gemm_is_matrix_vector(const Gemm& g);  // gemm_simd runs at memory speed: better than a library's general product
 // The reference: three nested loops.
 template <class T> void gemm_reference(const Gemm& g, const T* a, const T* b, T* c) {

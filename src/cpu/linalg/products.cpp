@@ -126,6 +126,11 @@ void run_own(const Gemm& g, const TensorImpl& a, const TensorImpl& b, const Tens
   });
 }
 
+bool run_dots(const Gemm& g, const TensorImpl& a, const TensorImpl& b, const TensorImpl& c, const TensorImpl* bias) {
+  return c.dtype == DType::BF16 && !bias &&
+         gemv_bf16(g, values<BFloat16>(a), values<BFloat16>(b), reinterpret_cast<BFloat16*>(c.data));
+}
+
 struct Simd {
   void operator()(const Gemm& g, const float* a, const float* b, float* c) const { gemm_simd(g, a, b, c); }
   void operator()(const Gemm& g, const double* a, const double* b, double* c) const { gemm_simd(g, a, b, c); }
@@ -142,7 +147,11 @@ const char* product_small(const Call& c) {
   if (c.out().dtype() != DType::F32) return "not float32";
   return gemm_small(plan(c)) ? nullptr : "too large for one thread";
 }
-const char* product_onednn(const Call& c) { return onednn_ready(plan(c), c.out().dtype(), false); }
+const char* product_onednn(const Call& c) {
+  const Gemm g = plan(c);
+  if (c.out().dtype() == DType::BF16 && gemm_is_dots(g)) return "dot products: our own loop is faster";
+  return onednn_ready(g, c.out().dtype(), false);
+}
 
 // --- (input, a, b, …) -------------------------------------------------------------------------------------------------
 // addmm, baddbmm: beta and alpha are the last two arguments. The output starts as beta * input.
@@ -250,6 +259,7 @@ Gemm plan_product(const TensorImpl& a, const TensorImpl& b, const TensorImpl& c)
 void run_product(Gemm g, const TensorImpl& a, const TensorImpl& b, const TensorImpl& c, const TensorImpl* bias) {
   if (!bias && c.dtype == DType::F32 && gemm_small(g))
     return gemm_simd(g, values<float>(a), values<float>(b), reinterpret_cast<float*>(c.data));
+  if (run_dots(g, a, b, c, bias)) return;
   if (!onednn_ready(g, c.dtype, bias != nullptr)) return run_onednn(g, a, b, c, bias);
   run_own(g, a, b, c, bias, Simd());
 }
@@ -266,7 +276,11 @@ void add_product_kernels(OpRecord& op) {
       product_onednn)
     .from(Source::OneDnn)
     .kernel("simd_tiles",
-            [](const Call& c) { run_own(plan(c), c.args.tensor(0), c.args.tensor(1), *c.out(), nullptr, Simd()); })
+            [](const Call& c) {
+              const TensorImpl &a = c.args.tensor(0), &b = c.args.tensor(1);
+              const Gemm g = plan(c);
+              if (!run_dots(g, a, b, *c.out(), nullptr)) run_own(g, a, b, *c.out(), nullptr, Simd());
+            })
     .kernel("reference", [](const Call& c) {
       run_own(plan(c), c.args.tensor(0), c.args.tensor(1), *c.out(), nullptr, Reference());
     });
