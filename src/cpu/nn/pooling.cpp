@@ -88,7 +88,70 @@ template <class T> void max_windows(const PoolShape& p, const T* x, T* y, int64_
   });
 }
 
+namespace {
+// The means of neighbouring windows along the last dimension that are inside of the input: all are added at once, one input
+// of each window after the other, so that the compiler vectorizes the loop.
+template <int64_t kStride, class T> void add_strided(const T* from, int64_t stride, int64_t n, T* sums) {
+  for (int64_t o = 0; o < n; ++o) sums[o] += from[o * (kStride ? kStride : stride)];
+}
+template <class T>
+void mean_row(const PoolShape& p, const T* in, const Window& a, const Window& b, int64_t first, int64_t count,
+              T divisor, T* out) {
+  constexpr int64_t kBlock = 128;
+  T sums[kBlock];
+  const int64_t stride = p.stride[2];
+  for (int64_t at = 0; at < count; at += kBlock) {
+    const int64_t n = std::min(kBlock, count - at);
+    std::fill_n(sums, n, T(0));
+    for (int64_t i = a.lo; i < a.hi; ++i)
+      for (int64_t j = b.lo; j < b.hi; ++j) {
+        const T* row = in + (i * p.in[1] + j) * p.in[2] + (first + at) * stride - p.padding[2];
+        for (int64_t k = 0; k < p.kernel[2]; ++k) {
+          if (stride == 1) add_strided<1>(row + k, 1, n, sums);
+          else if (stride == 2) add_strided<2>(row + k, 2, n, sums);
+          else add_strided<0>(row + k, stride, n, sums);
+        }
+      }
+    for (int64_t o = 0; o < n; ++o) out[at + o] = sums[o] / divisor;
+  }
+}
+
+// Sliding windows of a few inputs along the last dimension.
+template <class T> void mean_sliding(const PoolShape& p, const T* x, T* y) {
+  std::vector<Window> along[3];
+  for (int d = 0; d < 3; ++d)
+    for (int64_t o = 0; o < p.out[d]; ++o) along[d].push_back(p.window(d, o));
+  const auto whole = [&](int64_t o) {
+    const Window& w = along[2][static_cast<size_t>(o)];
+    return w.hi - w.lo == p.kernel[2] && w.full == p.kernel[2];
+  };
+  int64_t first = 0, last = p.out[2];
+  while (first < last && !whole(first)) ++first;
+  while (last > first && !whole(last - 1)) --last;
+  over_planes(p.planes, p.in_size(), [&](int64_t plane) {
+    const T* in = x + plane * p.in_size();
+    T* out = y + plane * p.out_size();
+    for (const Window& a : along[0])
+      for (const Window& b : along[1]) {
+        const auto one = [&](int64_t o) {
+          const Window& c = along[2][static_cast<size_t>(o)];
+          out[o] = empty(a, b, c) ? T(0) : window_sum(p, in, a, b, c) / divisor_of<T>(p, a, b, c);
+        };
+        for (int64_t o = 0; o < first; ++o) one(o);
+        if (last > first && a.hi > a.lo && b.hi > b.lo)
+          mean_row(p, in, a, b, first, last - first, divisor_of<T>(p, a, b, along[2][static_cast<size_t>(first)]),
+                   out + first);
+        else
+          for (int64_t o = first; o < last; ++o) one(o);
+        for (int64_t o = last; o < p.out[2]; ++o) one(o);
+        out += p.out[2];
+      }
+  });
+}
+}  // namespace
+
 template <class T> void mean_windows(const PoolShape& p, const T* x, T* y) {
+  if (!p.adaptive && p.kernel[2] <= 8 && p.kernel[2] < p.in[2] && p.out[2] >= 4) return mean_sliding(p, x, y);
   const Windows windows(p);
   over_planes(p.planes, p.in_size(), [&](int64_t plane) {
     const T* in = x + plane * p.in_size();

@@ -264,7 +264,18 @@ STRATA_OP(take, "take(Tensor input, Tensor index) -> Tensor")
     "4]]).take(strata.tensor([0, -1]))\ntensor([1, 4])")
   .composite([](const Tensor& input, const Tensor& index) {
     STRATA_CHECK(input.numel() > 0 || index.numel() == 0, Index, "take: tried to take from an empty tensor");
-    return index_at(reshape(input, -1), {as_index(index, "take")}, 0);
+    const Tensor at = as_index(index, "take");
+    if (input->contiguous || !input.is_cpu() || at.numel() > input.numel() / 16)
+      return index_at(reshape(input, -1), {at}, 0);
+    // A few elements of a view: by an index of each dimension, without a copy of the view.
+    check_positions(at, input.numel(), true, 0, "take");
+    Tensor rest = where(lt(at, 0), add(at, input.numel()), at);
+    std::vector<Tensor> places(static_cast<size_t>(input.dim()));
+    for (int d = input.dim(); d-- > 0;) {
+      places[static_cast<size_t>(d)] = contiguous(remainder(rest, input.size(d)));
+      rest = div(rest, input.size(d), "floor");
+    }
+    return index_at(input, TensorList(places), 0);
   })
   .dtypes(kStorageTypes)
   .samples({"f(4,3), i9(2,2)", "f(5), i5(0)", "f(), i1()"})

@@ -1,5 +1,8 @@
 // Resizing images: interpolate and its older names.
 #include "strata/args/nn/interpolate.h"
+
+#include <algorithm>
+
 #include "autograd/autograd.h"
 #include "cpu/nn/resample.h"
 #include "cpu/reference.h"
@@ -7,6 +10,7 @@
 #include "cuda/nn/resample.h"
 #include "ops/device_inputs.h"
 #include "ops/transfer.h"
+#include "strata/ops/indexing/along.h"
 
 namespace strata {
 namespace {
@@ -40,13 +44,34 @@ template <class T> Tensor plain_result(const Tensor& out) {
   return out.dtype() == dtype_of<T> && out->contiguous ? out : make_tensor(out.shape(), dtype_of<T>);
 }
 
+// The part of x that the taps read: a strong reduction uses few rows. The taps then count the rows of that part.
+Tensor used_part(const TensorImpl& x, std::vector<cpu::Taps>& taps) {
+  Tensor part = alias(x);
+  for (size_t d = 0; d + 1 < taps.size(); ++d) {  // the last dimension is read in whole rows
+    cpu::Taps& t = taps[d];
+    std::vector<int64_t> used(t.index);
+    std::ranges::sort(used);
+    used.erase(std::ranges::unique(used).begin(), used.end());
+    const auto count = static_cast<int64_t>(used.size());
+    if (2 * count > t.in) continue;
+    for (int64_t& i : t.index) i = std::ranges::lower_bound(used, i) - used.begin();
+    t.in = count;
+    const Tensor rows = make_tensor(Shape(&count, 1), DType::I64);
+    std::ranges::copy(used, rows.data<int64_t>());
+    part = index_select(part, x.ndim - static_cast<int64_t>(taps.size() - d), rows);
+  }
+  return part;
+}
+
 void run_resample(const Call& c) {
   const args::resample a(c);
-  const TensorImpl& x = a.input();
+  const TensorImpl& given = a.input();
   const IntList out_size = a.output_size();
   const size_t dims = out_size.size;
   if (c.out().numel() == 0) return;
-  const auto taps = taps_of(a, IntList(Shape(x.shape + x.ndim - dims, dims)), out_size, x.dtype);
+  auto taps = taps_of(a, IntList(Shape(given.shape + given.ndim - dims, dims)), out_size, given.dtype);
+  const Tensor part = used_part(given, taps);
+  const TensorImpl& x = *part;
   cpu::dispatch_float(x.dtype, [&]<class T>() {
     Tensor now = cpu::staged(x, dtype_of<T>);
     const Tensor last = plain_result<T>(c.out());
