@@ -137,11 +137,14 @@ const char* built_architectures() { return \"${archs}\"; }
   endif()
 endfunction()
 
-# The headers of src/device as text, so that kernels compiled at run time can include them.
+# The headers of src/device as text, and those of src/cuda that need no header of the toolkit, so that kernels compiled
+# at run time can include them.
 function(strata_embed_device_headers target)
   set(out ${PROJECT_BINARY_DIR}/kernels/device_headers.cpp)
   file(GLOB_RECURSE files CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/src/device/*.h
-    ${PROJECT_SOURCE_DIR}/src/device/*.inl ${PROJECT_SOURCE_DIR}/src/device/*.inc)
+    ${PROJECT_SOURCE_DIR}/src/device/*.inl ${PROJECT_SOURCE_DIR}/src/device/*.inc ${PROJECT_SOURCE_DIR}/src/cuda/custom/*.cuh
+    ${PROJECT_SOURCE_DIR}/src/cuda/custom/*_params.h)
+  list(APPEND files cuda/linalg/mma.cuh cuda/linalg/tile_order.cuh)
   set(data "")
   set(rows "")
   set(declarations "")

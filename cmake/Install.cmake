@@ -59,7 +59,7 @@ foreach(layer device base tensor record autograd dispatch nn)
   endif()
 endforeach()
 
-foreach(header custom/compile.h custom/elementwise.h custom/reduction.h custom/signature.h libs/nvrtc.h runtime/grid.h)
+foreach(header custom/compile.h custom/elementwise.h custom/gemm.h custom/reduction.h custom/signature.h libs/nvrtc.h runtime/grid.h)
   get_filename_component(folder cuda/${header} DIRECTORY)
   install(FILES ${PROJECT_SOURCE_DIR}/src/cuda/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/strata/${folder})
 endforeach()

@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "cuda/custom/compile.h"
 #include "cuda/custom/elementwise.h"
+#include "cuda/custom/gemm.h"
 #include "cuda/custom/reduction.h"
 #include "dispatch/autocast.h"
 #include "dispatch/library.h"

@@ -115,6 +115,7 @@ _LATER = (
     "distributions",
     "fft",
     "func",
+    "gemm",
     "library",
     "multiprocessing",
     "ops",

@@ -177,7 +177,7 @@ bool init_kernels(PyObject* module);
 extern PyGetSetDef tensor_properties[];
 extern PyMethodDef tensor_methods[], conversion_functions[], autograd_functions[], dlpack_functions[], file_functions[],
   optim_functions[], value_functions[], device_functions[], device_memory_functions[], autocast_functions[],
-  kernel_functions[];
+  kernel_functions[], gemm_functions[];
 int get_buffer(PyObject* self, Py_buffer* view, int flags);
 void release_buffer(PyObject* self, Py_buffer* view);
 PyObject* get_item(PyObject* self, PyObject* key);

@@ -1,5 +1,5 @@
 // Kernels of the user from Python: compiling, finding and launching them.
-#include "cuda/custom/compile.h"
+#include "python/kernels.h"
 
 #include <array>
 
@@ -19,6 +19,8 @@ template <> constexpr const char* kCapsule<cuda::ReductionKernel> = "strata.redu
 namespace {
 
 PyObject* compile_error = nullptr;
+
+}  // namespace
 
 std::string text_of(PyObject* o, const char* what) {
   if (!PyUnicode_Check(o)) {
@@ -44,18 +46,21 @@ std::vector<std::string> texts_of(PyObject* o, const char* what) {
   return out;
 }
 
-// Runs f and raises strata.cuda.CompileError, with the log, for a CompileError.
-template <class F> void with_compile_error(F f) {
-  try {
-    f();
-  } catch (const cuda::CompileError& e) {
-    const Object error(need(PyObject_CallFunction(compile_error, "s", e.what())));
-    const Object log(need(PyUnicode_DecodeUTF8(e.log().data(), static_cast<Py_ssize_t>(e.log().size()), "replace")));
-    need(PyObject_SetAttrString(error.get(), "log", log.get()));
-    PyErr_SetObject(compile_error, error.get());
-    throw PythonError{};
-  }
+PyObject* list_of(const std::vector<std::string>& texts) {
+  Object list(need(PyList_New(0)));
+  for (const std::string& text : texts) append(list, PyUnicode_FromString(text.c_str()));
+  return list.release();
 }
+
+void raise_compile_error(const cuda::CompileError& e) {
+  const Object error(need(PyObject_CallFunction(compile_error, "s", e.what())));
+  const Object log(need(PyUnicode_DecodeUTF8(e.log().data(), static_cast<Py_ssize_t>(e.log().size()), "replace")));
+  need(PyObject_SetAttrString(error.get(), "log", log.get()));
+  PyErr_SetObject(compile_error, error.get());
+  throw PythonError{};
+}
+
+namespace {
 
 // _kernel_compile(device, source, file name, options, instances)
 PyObject* compile(PyObject*, PyObject* args) {
@@ -73,12 +78,6 @@ PyObject* compile(PyObject*, PyObject* args) {
     });
     return capsule(*module);
   });
-}
-
-PyObject* list_of(const std::vector<std::string>& texts) {
-  Object list(need(PyList_New(0)));
-  for (const std::string& text : texts) append(list, PyUnicode_FromString(text.c_str()));
-  return list.release();
 }
 
 PyObject* names(PyObject*, PyObject* module) {

@@ -55,18 +55,14 @@ void Operands::resolve(const std::vector<ElementwiseParameter>& parameters) {
       info_of(args.tensor(i).dtype).name);
 }
 
-void Operands::check_out(const ElementwiseParameter& p, const TensorImpl& out, DType type,
-                         const TensorImpl& result_shape) const {
-  STRATA_CHECK(out.dtype == type, Type, "{}: output '{}' is {}, but the result is {}", name, p.name,
-               info_of(out.dtype).name, info_of(type).name);
-  STRATA_CHECK(out.same_shape(result_shape), Runtime, "{}: output '{}' has shape {}, but the result has {}", name,
-               p.name, to_string(out.sizes()), to_string(result_shape.sizes()));
+void check_output_memory(const std::string& kernel, const std::string& output, const TensorImpl& out,
+                         std::span<const TensorImpl* const> tensors, bool allow_same_view) {
   // Dense, or a subset of something dense: no two elements may share memory.
   for (int d = 0; d < out.ndim; ++d)
     STRATA_CHECK(out.shape[d] < 2 || out.strides[d] != 0, Runtime,
-                 "{}: elements of output '{}' share memory; write to a clone", name, p.name);
+                 "{}: elements of output '{}' share memory; write to a clone", kernel, output);
   for (const TensorImpl* t : tensors) {
-    const bool same_view = t->data == out.data && t->dtype == out.dtype && t->same_shape(out) &&
+    const bool same_view = allow_same_view && t->data == out.data && t->dtype == out.dtype && t->same_shape(out) &&
                            std::equal(t->strides, t->strides + t->ndim, out.strides);
     if (t->storage.get() != out.storage.get() || same_view || t->numel == 0) continue;
     const auto reach = [](const TensorImpl& x) {
@@ -75,8 +71,17 @@ void Operands::check_out(const ElementwiseParameter& p, const TensorImpl& out, D
       return x.data + last * static_cast<int64_t>(size_of(x.dtype));
     };
     STRATA_CHECK(reach(*t) <= out.data || reach(out) <= t->data, Runtime,
-                 "{}: output '{}' overlaps another operand; write to a clone", name, p.name);
+                 "{}: output '{}' overlaps another operand; write to a clone", kernel, output);
   }
+}
+
+void Operands::check_out(const ElementwiseParameter& p, const TensorImpl& out, DType type,
+                         const TensorImpl& result_shape) const {
+  STRATA_CHECK(out.dtype == type, Type, "{}: output '{}' is {}, but the result is {}", name, p.name,
+               info_of(out.dtype).name, info_of(type).name);
+  STRATA_CHECK(out.same_shape(result_shape), Runtime, "{}: output '{}' has shape {}, but the result has {}", name,
+               p.name, to_string(out.sizes()), to_string(result_shape.sizes()));
+  check_output_memory(name, p.name, out, tensors);
 }
 
 Operands::Operands(const std::string& kernel, const std::vector<ElementwiseParameter>& parameters,

@@ -36,6 +36,11 @@ struct Operands {
                  const TensorImpl& result_shape) const;
 };
 
+// No two elements of an output share memory, and no other operand overlaps it, except the same view of the same memory
+// where that is allowed. Throws Runtime.
+void check_output_memory(const std::string& kernel, const std::string& output, const TensorImpl& out,
+                         std::span<const TensorImpl* const> tensors, bool allow_same_view = true);
+
 // The types of outputs must be dtypes or types of inputs.
 void check_output_types(const std::string& name, const std::vector<ElementwiseParameter>& inputs,
                         const std::vector<ElementwiseParameter>& outputs);

@@ -1,4 +1,4 @@
-// The headers of src/device, embedded for kernels that are compiled at run time; see cmake/EmbedCuda.cmake.
+// The headers of src/device and some of src/cuda, embedded for kernels that are compiled at run time; see cmake/EmbedCuda.cmake.
 #pragma once
 #include <vector>
 

@@ -28,7 +28,8 @@ struct CompiledPtx {
 STRATA_API const std::string& nvrtc_identity();
 
 // Compiles a source to PTX. `instances`: template kernels to instantiate, such as "scale<float>". Built in are
-// <stdint.h>, <math.h> and the headers of src/device: "device/functors/activations.h". Throws NotImplemented with the reason if NVRTC is missing, and CompileError if the source does
+// <stdint.h>, <math.h> and the headers of src/device: "device/functors/activations.h"; of src/cuda those that
+// device_headers() lists. Throws NotImplemented with the reason if NVRTC is missing, and CompileError if the source does
 // not compile.
 STRATA_API CompiledPtx compile_to_ptx(const std::string& source, const std::string& name,
                                       std::span<const char* const> options = {},

@@ -1,13 +1,18 @@
 // Instructions of tensor-core kernels from Ampere on (sm_80), one function each: asynchronous copies to shared memory
-// (cp.async), loads of 8x8 blocks (ldmatrix) and the products of a warp (mma.sync).
+// (cp.async), loads of 8x8 blocks (ldmatrix) and the products of a warp (mma.sync). Also for kernels that are compiled at
+// run time, so without headers of the toolkit.
 #pragma once
-#include "cuda/linalg/tensor_cores.cuh"
+#include "cuda/linalg/tile_order.cuh"
 
 namespace strata::cuda::mma {
 
-// 16 bytes, of which the first `there` are copied and the others are zeros.
-__device__ __forceinline__ void copy_async(uint32_t to, const void* from, int there) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there) : "memory");
+// kBytes bytes, of which the first `there` are copied and the others are zeros.
+template <int kBytes = 16> __device__ __forceinline__ void copy_async(uint32_t to, const void* from, int there) {
+  if constexpr (kBytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(there) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(kBytes), "r"(there)
+                 : "memory");
 }
 __device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int kPending> __device__ __forceinline__ void copies_wait() {

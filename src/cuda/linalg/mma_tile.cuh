@@ -3,6 +3,7 @@
 #pragma once
 #include "cuda/linalg/gemm_mma_params.h"
 #include "cuda/linalg/mma.cuh"
+#include "cuda/linalg/tensor_cores.cuh"
 
 namespace strata::cuda::mma {
 
@@ -111,18 +112,5 @@ __device__ __forceinline__ void store_eight(uint16_t* to, const uint16_t* from, 
   for (int e = 0; e < 8; ++e)
     if (e < count) to[e] = from[e];
 }
-
-// The place of a block's tile in a matrix of tiles. Blocks go down eight rows of tiles, then one column on, so that
-// those in flight share rows of a and columns of b in L2.
-struct TilePlace {
-  int row, column;
-  __device__ __forceinline__ TilePlace(int index, int rows, int columns) {
-    constexpr int kGroup = 8;
-    const int first = index / (kGroup * columns) * kGroup, height = min(kGroup, rows - first);
-    const int inside = index % (kGroup * columns);
-    row = first + inside % height;
-    column = inside / height;
-  }
-};
 
 }  // namespace strata::cuda::mma

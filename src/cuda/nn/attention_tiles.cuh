@@ -5,6 +5,7 @@
 #pragma once
 #include "cuda/common/index.cuh"
 #include "cuda/linalg/mma.cuh"
+#include "cuda/linalg/tensor_cores.cuh"
 #include "cuda/nn/attention_params.h"
 
 namespace strata::cuda::attention {

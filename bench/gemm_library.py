@@ -1,0 +1,63 @@
+"""Special matrix products beside PyTorch on one GPU: gemm_library.py [--cases REGEX] [--rounds 7] [--entries] [--out DIR].
+
+Products with an epilogue of strata.gemm.compile, beside PyTorch's ops in turn. See beside.py for how times are measured.
+Results go to gemm_library.json and gemm_library.md.
+"""
+
+import sys
+
+import beside
+from beside import size_of
+
+KERNELS = {}  # compiled once for all sets of inputs
+
+
+def with_epilogue(m, n, k, epilogue, in_turn, dtype="bfloat16", right="t", **settings):
+    """epilogue of a @ b with bias[n] and residual[m, n]; in_turn(torch, product, bias, residual): the same by ops."""
+
+    def make(s):
+        a = s.randn(m, k, dtype=dtype)
+        b = s.randn(k, n, dtype=dtype) if right == "n" else s.randn(n, k, dtype=dtype).t()
+        given = {"bias": s.randn(n, dtype=dtype), "residual": s.randn(m, n, dtype=dtype)}
+        if not hasattr(s.m, "gemm"):
+            return lambda: in_turn(s.m, s.m.mm(a, b), given["bias"], given["residual"])
+        key = (dtype, epilogue, *settings.items())
+        if key not in KERNELS:
+            KERNELS[key] = s.m.gemm.compile(getattr(s.m, dtype), epilogue, **settings)
+        kernel = KERNELS[key]
+        extras = {name: given[name] for name in kernel.extras}
+        return lambda: kernel(a, b, **extras)
+
+    return 2 * m * n * k, (m * k + k * n + m * n) * size_of(dtype), make
+
+
+def relu(t, product, bias, residual):
+    return t.relu(product + bias)
+
+
+def gelu_residual(t, product, bias, residual):
+    return t.nn.functional.gelu(product + bias) + residual
+
+
+CASES = {
+    "own bf16 4096^3": with_epilogue(4096, 4096, 4096, "acc", lambda t, p, b, r: p),
+    "own bf16 4096^3, 128x256x32": with_epilogue(
+        4096, 4096, 4096, "acc", lambda t, p, b, r: p, tile=(128, 256, 32), warps=(2, 4)
+    ),
+    "own bf16 4096^3, 128x128x64, 3 stages": with_epilogue(
+        4096, 4096, 4096, "acc", lambda t, p, b, r: p, tile=(128, 128, 64), stages=3
+    ),
+    "own bf16 4096^3, b by rows": with_epilogue(4096, 4096, 4096, "acc", lambda t, p, b, r: p, right="n"),
+    "own bf16 4097^3": with_epilogue(4097, 4097, 4097, "acc", lambda t, p, b, r: p),
+    "own bf16 8192x768x3072 + bias, ReLU": with_epilogue(8192, 768, 3072, "relu(acc + bias[n])", relu),
+    "own bf16 8192x3072x768 + bias, GELU, + residual": with_epilogue(
+        8192, 3072, 768, "gelu(acc + bias[n]) + residual[m, n]", gelu_residual
+    ),
+    "own f32 2048^3 + bias, ReLU": with_epilogue(
+        2048, 2048, 2048, "relu(acc + bias[n])", relu, "float32", tile=(128, 128, 16)
+    ),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(beside.main(__doc__, "gemm_library", "Special matrix products", CASES, [], libraries=["cuBLASLt"]))

@@ -1,0 +1,222 @@
+#include "cuda/custom/gemm_source.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "base/error.h"
+#include "cuda/custom/elementwise_source.h"
+
+namespace strata::gemm {
+namespace {
+
+bool begins_word(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
+bool in_word(char c) { return begins_word(c) || std::isdigit(static_cast<unsigned char>(c)); }
+bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)); }
+
+// Names that are not tensors or numbers of the caller.
+bool is_known(std::string_view word) {
+  static const std::set<std::string_view> words{
+    "acc",      "m",       "n",       "batch",   "true",     "false",    "int",      "long",     "float",
+    "double",   "bool",    "char",    "short",   "unsigned", "signed",   "const",    "auto",     "sizeof",
+    "int8_t",   "int16_t", "int32_t", "int64_t", "uint8_t",  "uint16_t", "uint32_t", "uint64_t", "static_cast",
+    "INFINITY", "NAN",     "M_PI",    "M_E",     "and",      "or",       "not",      "xor"};
+  return words.contains(word);
+}
+
+std::string without_spaces(std::string_view text) {
+  std::string out;
+  std::ranges::copy_if(text, std::back_inserter(out), [](char c) { return !is_space(c); });
+  return out;
+}
+
+// The end of the brackets that open at `at`.
+size_t closing(const std::string& text, size_t at) {
+  int depth = 0;
+  for (size_t i = at; i < text.size(); ++i) {
+    if (text[i] == '[' || text[i] == '(') ++depth;
+    if ((text[i] == ']' || text[i] == ')') && --depth == 0) return i;
+  }
+  fail(ErrorKind::Value, fmt::format("gemm: the epilogue \"{}\" has a bracket that is not closed", text));
+}
+
+// The indices between brackets: "m, f(n, 1)" has two.
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> out(1);
+  int depth = 0;
+  for (const char c : text) {
+    depth += (c == '[' || c == '(') - (c == ']' || c == ')');
+    if (c == ',' && depth == 0) out.emplace_back();
+    else out.back() += c;
+  }
+  for (std::string& index : out) index = without_spaces(index);
+  return out;
+}
+
+struct Word {
+  size_t begin, end;
+  bool is_member, is_called;
+  size_t bracket;  // position of a [ after it, or npos
+};
+std::vector<Word> words_of(const std::string& text) {
+  std::vector<Word> out;
+  for (size_t i = 0; i < text.size();) {
+    if (std::isdigit(static_cast<unsigned char>(text[i]))) {  // a number with its suffix: 1e3f
+      while (i < text.size() && (in_word(text[i]) || text[i] == '.')) ++i;
+      continue;
+    }
+    if (!begins_word(text[i])) {
+      ++i;
+      continue;
+    }
+    Word w{i, i, false, false, std::string::npos};
+    while (w.end < text.size() && in_word(text[w.end])) ++w.end;
+    size_t before = w.begin, after = w.end;
+    while (before > 0 && is_space(text[before - 1])) --before;
+    while (after < text.size() && is_space(text[after])) ++after;
+    const std::string_view head = std::string_view(text).substr(0, before);
+    w.is_member = head.ends_with('.') || head.ends_with("::") || head.ends_with("->");
+    const std::string_view rest = std::string_view(text).substr(after);
+    w.is_called = rest.starts_with('(') || rest.starts_with("::");
+    if (rest.starts_with('[')) w.bracket = after;
+    out.push_back(w);
+    i = w.end;
+  }
+  return out;
+}
+
+void note_use(ExtraUse& use, bool is_first, const std::vector<std::string>& indices) {
+  using Kind = ExtraUse::Kind;
+  const Kind kind = indices.empty() ? Kind::Number : indices.size() == 1 ? Kind::Vector : Kind::Matrix;
+  const bool row = indices.size() == 2 ? indices[0] == "m" && indices[1] == "n" : !indices.empty() && indices[0] == "n";
+  const bool column = indices.size() == 1 && indices[0] == "m";
+  if (is_first) {
+    use.kind = kind;
+    use.by_row = row;
+    use.by_column = column;
+    return;
+  }
+  STRATA_CHECK(use.kind == kind, Value, "gemm: '{}' is used with different numbers of indices in the epilogue",
+               use.name);
+  use.by_row &= row;
+  use.by_column &= column;
+}
+
+// residual[m, n] as residual[m][n]: in C++ the comma would drop the first index.
+std::string with_single_indices(const std::string& text) {
+  std::string out = text;
+  for (const Word& w : words_of(text)) {
+    if (w.bracket == std::string::npos) continue;
+    int depth = 0;
+    for (size_t i = w.bracket; i < closing(text, w.bracket); ++i) {
+      depth += (text[i] == '[' || text[i] == '(') - (text[i] == ']' || text[i] == ')');
+      if (text[i] == ',' && depth == 1) out[i] = '\x01';
+    }
+  }
+  for (size_t at; (at = out.find('\x01')) != out.npos;) out.replace(at, 1, "][");
+  return out;
+}
+
+const char* type_of_sums(const Config& c) { return c.dtype == DType::F64 ? "double" : "float"; }
+}  // namespace
+
+std::vector<ExtraUse> read_epilogue(const Config& config) {
+  const std::string& text = config.epilogue;
+  STRATA_CHECK(text.find_first_not_of(" \t\r\n") != text.npos, Value,
+               "gemm: the epilogue is empty; expected an expression such as \"relu(acc + bias[n])\"");
+  for (const std::string_view bad : {";", "{", "}", "#", "\"", "'", "\\", "//", "/*"})
+    STRATA_CHECK(text.find(bad) == text.npos, Value,
+                 "gemm: the epilogue \"{}\" has '{}', but must be one C++ expression; put functions into the preamble",
+                 text, bad);
+  STRATA_CHECK(text.find('\0') == text.npos, Value, "gemm: the epilogue has a NUL character");
+  std::vector<ExtraUse> out;
+  for (const Word& w : words_of(text)) {
+    const std::string name = text.substr(w.begin, w.end - w.begin);
+    if (w.is_member || w.is_called) continue;
+    STRATA_CHECK(!is_known(name) || w.bracket == text.npos, Value,
+                 "gemm: '{}' is reserved and cannot be the name of a tensor in the epilogue", name);
+    if (is_known(name)) continue;
+    STRATA_CHECK(!name.starts_with("strata"), Value, "gemm: '{}' is reserved; choose another name", name);
+    std::vector<std::string> indices;
+    if (w.bracket != text.npos) {
+      const size_t end = closing(text, w.bracket);
+      indices = split(std::string_view(text).substr(w.bracket + 1, end - w.bracket - 1));
+      size_t after = end + 1;
+      while (after < text.size() && is_space(text[after])) ++after;
+      if (after < text.size() && text[after] == '[') {  // residual[m][n]
+        STRATA_CHECK(indices.size() == 1, Value, "gemm: '{}' has more than two indices in the epilogue", name);
+        const size_t second = closing(text, after);
+        indices.push_back(without_spaces(std::string_view(text).substr(after + 1, second - after - 1)));
+      }
+    }
+    STRATA_CHECK(indices.size() <= 2, Value, "gemm: '{}' has {} indices in the epilogue; a tensor has one or two", name,
+                 indices.size());
+    const auto found = std::ranges::find(out, name, &ExtraUse::name);
+    const bool is_first = found == out.end();
+    if (is_first) out.push_back({name, ExtraUse::Kind::Number});
+    note_use(is_first ? out.back() : *found, is_first, indices);
+  }
+  return out;
+}
+
+std::string kernel_source(const Config& c, const std::vector<ExtraUse>& extras, const Variant& v) {
+  const char* sum = type_of_sums(c);
+  std::string members, initializers;
+  for (size_t i = 0; i < extras.size(); ++i) {
+    const ExtraUse& x = extras[i];
+    const char* stored = cuda::c_type(v.extras[i], true);
+    const bool is_number = v.numbers[i];
+    const bool is_exact = x.by_row || x.by_column;
+    if (x.kind == ExtraUse::Kind::Number) {
+      const char* type = is_floating(v.extras[i]) ? sum : cuda::c_type(v.extras[i], false);
+      members += fmt::format("  {} {};\n", type, x.name);
+      initializers += is_number ? fmt::format(", {}(strata_p.extras[{}].value)", x.name, i)
+                                : fmt::format(", {}(strata::gemm::scalar<{}, {}>(strata_p, {}, strata_batch))", x.name,
+                                              sum, stored, i);
+    } else {
+      members += fmt::format("  strata::gemm::{}<{}, {}, {}> {};\n",
+                             x.kind == ExtraUse::Kind::Vector ? "Vector" : "Matrix", sum, stored, !is_exact, x.name);
+      initializers += fmt::format(", {}(strata_p, {}, strata_batch)", x.name, i);
+    }
+  }
+  const bool is_small = size_of(c.dtype) == 2;
+  // The line directives make the compiler count lines from the first ones of the preamble and of the epilogue.
+  return fmt::format(
+    R"(#include <math.h>
+#include "cuda/custom/gemm_template.cuh"
+#line 1 "preamble of {0}"
+{1}
+#line 1 "{0}.cu"
+struct strata_Config {{
+  typedef {2} Element;
+  typedef {3} Result;
+  static constexpr int kM = {4}, kN = {5}, kK = {6}, kStages = {7}, kWarpsM = {8}, kWarpsN = {9};
+  static constexpr bool kAAlongK = {10}, kBAlongK = {11};
+  static constexpr int kAVector = {12}, kBVector = {13};
+}};
+struct strata_Epilogue {{
+  int strata_unused;
+{14}  __device__ __forceinline__ strata_Epilogue(const strata::gemm::KernelParams& strata_p,
+                                             const strata::gemm::BatchIndex& strata_batch)
+      : strata_unused(0){15} {{}}
+  __device__ __forceinline__ {16} operator()({16} acc, int m, int n, long long batch) const {{
+    using namespace strata::gemm::functions;
+    const {16} strata_result =
+#line 1 "epilogue of {0}"
+{17}
+#line 25 "{0}.cu"
+    ;
+    return strata_result;
+  }}
+}};
+extern "C" __global__ void __launch_bounds__({18}) {0}(const __grid_constant__ strata::gemm::KernelParams strata_p) {{
+  extern __shared__ __align__(128) char strata_memory[];
+  strata::gemm::run<strata_Config, strata_Epilogue>(strata_p, strata_memory);
+}}
+)",
+    c.name, c.preamble, cuda::c_type(c.dtype, true), cuda::c_type(*c.out_dtype, true), c.tile[0], c.tile[1], c.tile[2],
+    c.stages, c.warps[0], c.warps[1], v.a_along_k, v.b_along_k, v.a_vector, v.b_vector, members, initializers, sum,
+    with_single_indices(c.epilogue), is_small ? c.warps[0] * c.warps[1] * 32 : 256);
+}
+
+}  // namespace strata::gemm
