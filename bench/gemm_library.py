@@ -1,6 +1,6 @@
 """Special matrix products beside PyTorch on one GPU: gemm_library.py [--cases REGEX] [--rounds 7] [--entries] [--out DIR].
 
-Products with an epilogue of strata.gemm.compile, beside PyTorch's ops in turn. See beside.py for how times are measured.
+Products with an epilogue of strata.gemm.compile, beside PyTorch's ops in turn; products with weights of 8 and 4 bits. See beside.py for how times are measured.
 Results go to gemm_library.json and gemm_library.md.
 """
 
@@ -39,6 +39,23 @@ def gelu_residual(t, product, bias, residual):
     return t.nn.functional.gelu(product + bias) + residual
 
 
+def weight_only(rows, inputs, outputs, bits, dtype="bfloat16", group=128):
+    """Weights of 8 or 4 bits; PyTorch's own products of that kind, on packed weights."""
+
+    def make(s):
+        x = s.randn(rows, inputs, dtype=dtype)
+        if bits == 8:
+            q = s.randn(outputs, inputs, dtype="float32").mul(30).clamp(-127, 127).to(s.m.int8)
+            scales = s.randn(outputs, dtype=dtype).abs()
+            return lambda: s.m._weight_int8pack_mm(x, q, scales)
+        q = s.randn(outputs, inputs // 2, dtype="float32").mul(60).clamp(-127, 127).add(128).to(s.m.uint8)
+        both = s.randn(inputs // group, outputs, 2, dtype=dtype)
+        packed = s.m._convert_weight_to_int4pack(q, 8)
+        return lambda: s.m._weight_int4pack_mm(x, packed, group, both)
+
+    return 2 * rows * inputs * outputs, inputs * outputs * bits // 8, make
+
+
 CASES = {
     "own bf16 4096^3": with_epilogue(4096, 4096, 4096, "acc", lambda t, p, b, r: p),
     "own bf16 4096^3, 128x256x32": with_epilogue(
@@ -59,5 +76,15 @@ CASES = {
 }
 
 
+for rows in (1, 4, 16, 64):
+    for bits in (8, 4):
+        CASES[f"int{bits} weights, bf16 linear {rows}x4096 -> 4096"] = weight_only(rows, 4096, 4096, bits)
+        CASES[f"int{bits} weights, bf16 linear {rows}x4096 -> 11008"] = weight_only(rows, 4096, 11008, bits)
+
+
 if __name__ == "__main__":
-    sys.exit(beside.main(__doc__, "gemm_library", "Special matrix products", CASES, [], libraries=["cuBLASLt"]))
+    sys.exit(
+        beside.main(
+            __doc__, "gemm_library", "Special matrix products", CASES, ["tensor_cores", "rows"], libraries=["cuBLASLt"]
+        )
+    )

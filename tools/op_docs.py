@@ -39,12 +39,17 @@ def sample_value(text, kind):
         return "[" + ", ".join(sample_value(t, "Tensor") for t in signatures.split(text[1:-1])) + "]"
     if text.startswith("t["):
         return f"strata.tensor({text[1:].replace(',', ', ')})"
-    made = re.fullmatch(r"([fpuozsmb]|i\d+)\(([\d,]*)\)", text)
+    made = re.fullmatch(r"([fpuozsmb]|[iq]\d+)\(([\d,]*)\)", text)
     if made:
         letter, sizes = made[1], ", ".join(made[2].split(","))
         if letter[0] == "i":
             shape = f"({sizes},)" if sizes and "," not in sizes else f"({sizes})"
             return f"strata.randint({letter[1:]}, {shape})"
+        if letter[0] == "q":
+            bounds, dtype = {"q8": ("-128, 128", "int8"), "q4": ("0, 256", "uint8"), "q32": ("0, 2**31", "int32")}[
+                letter
+            ]
+            return f"strata.randint({bounds}, ({sizes}{'' if ',' in sizes else ','}), dtype=strata.{dtype})"
         if letter in "sm":
             *batch, n = [s for s in made[2].split(",")][:-1]
             eye = f"strata.eye({n})"

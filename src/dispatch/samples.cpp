@@ -210,7 +210,13 @@ class SampleParser {
       shape.push_back(number().integer());
       take(',');
     }
-    const DType dtype = letter == 'i' ? DType::I64 : letter == 'b' ? DType::Bool : letter == 'w' ? DType::F32 : values_;
+    const DType dtype = letter == 'i'   ? DType::I64
+                        : letter == 'b' ? DType::Bool
+                        : letter == 'w' ? DType::F32
+                        : letter == 'q' ? (bound == 8   ? DType::I8
+                                           : bound == 4 ? DType::U8
+                                                        : DType::I32)
+                                        : values_;
     Tensor t = make_tensor(shape, dtype);
     std::vector<double> values(static_cast<size_t>(t.numel()));
     for (double& v : values) v = draw(letter, bound);
@@ -225,14 +231,14 @@ class SampleParser {
           t.data<T>()[k] = convert<T>(Complex<double>{values[k], imaginary[k]});
           continue;
         }
-        const double v = is_floating(dtype) || letter == 'i'               ? values[k]
-                         : letter == 'p' || letter == 'o' || letter == 'z' ? std::ceil(values[k])
-                                                                           : std::round(values[k] * 2);
+        const double v = is_floating(dtype) || letter == 'i' || letter == 'q' ? values[k]
+                         : letter == 'p' || letter == 'o' || letter == 'z'    ? std::ceil(values[k])
+                                                                              : std::round(values[k] * 2);
         t.data<T>()[k] = convert<T>(is_signed(dtype) ? v : std::abs(v));
       }
     });
     sample_.all_.push_back(t);
-    if (letter != 'i' && letter != 'b' && letter != 'w') sample_.tensors.push_back(t);
+    if (letter != 'i' && letter != 'b' && letter != 'w' && letter != 'q') sample_.tensors.push_back(t);
     return t;
   }
 
@@ -261,6 +267,10 @@ class SampleParser {
       case 'z': return 0.05 + 0.9 * uniform();
       case 'i': return std::floor(uniform() * static_cast<double>(bound ? bound : 10));
       case 'b': return uniform() < 0.5 ? 0 : 1;
+      case 'q': {
+        const double count = bound == 32 ? 0x1p32 : 256;
+        return std::floor(uniform() * count) - (bound == 4 ? 0 : count / 2);
+      }
       default: bad("unknown kind of tensor");
     }
   }
