@@ -1,4 +1,5 @@
-// A character-level GPT on any text file: char_gpt FILE [STEPS]
+// A character-level GPT on any text file: char_gpt FILE [STEPS] [--chunked-loss]. With --chunked-loss the logits of all
+// positions never exist at once, which saves memory with a large vocabulary.
 #include <strata/strata.h>
 
 #include <cstdio>
@@ -6,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <string_view>
 
 using namespace strata;
 namespace F = strata::nn::functional;
@@ -37,15 +39,21 @@ struct CharGpt : nn::Module {
   nn::LayerNorm norm = add("norm", nn::LayerNorm(kWidth));
   nn::Linear head;
 
-  Tensor forward(const Tensor& text) override { return head(norm(blocks(token(text) + place(arange(text.size(1)))))); }
+  Tensor features(const Tensor& text) { return norm(blocks(token(text) + place(arange(text.size(1))))); }
+  Tensor forward(const Tensor& text) override { return head(features(text)); }
+  Tensor loss(const Tensor& text, const Tensor& target, bool chunked) {
+    if (chunked) return F::linear_cross_entropy(features(text).flatten(0, 1), head.weight(), target.flatten());
+    return F::cross_entropy((*this)(text).flatten(0, 1), target.flatten());
+  }
 };
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fprintf(stderr, "usage: char_gpt FILE [STEPS]\n");
+    std::fprintf(stderr, "usage: char_gpt FILE [STEPS] [--chunked-loss]\n");
     return 1;
   }
-  const int steps = argc > 2 ? std::atoi(argv[2]) : 500;
+  const bool chunked = std::string_view(argv[argc - 1]) == "--chunked-loss";
+  const int steps = argc - chunked > 2 ? std::atoi(argv[2]) : 500;
   manual_seed(0);
   std::ifstream file(argv[1], std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -58,8 +66,7 @@ int main(int argc, char** argv) {
   for (int step = 1; step <= steps; ++step) {
     const Tensor windows = randint(0, codes.size(0) - kContext, {kBatch, 1}) + arange(kContext + 1);
     const Tensor batch = index(codes, {windows});
-    const Tensor loss =
-      F::cross_entropy(net(batch.narrow(1, 0, kContext)).flatten(0, 1), batch.narrow(1, 1, kContext).flatten());
+    const Tensor loss = net.loss(batch.narrow(1, 0, kContext), batch.narrow(1, 1, kContext), chunked);
     optimizer.zero_grad();
     loss.backward();
     optimizer.step();

@@ -1,4 +1,7 @@
-"""A character-level GPT on any text file: python examples/python/char_gpt.py FILE [STEPS]"""
+"""A character-level GPT on any text file: python examples/python/char_gpt.py FILE [STEPS] [--chunked-loss]
+
+With --chunked-loss the logits of all positions never exist at once, which saves memory with a large vocabulary.
+"""
 
 import pathlib
 import sys
@@ -32,12 +35,19 @@ class CharGPT(nn.Module):
         self.blocks = nn.Sequential(*[Block() for _ in range(LAYERS)])
         self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, letters, bias=False)
 
+    def features(self, text):
+        return self.norm(self.blocks(self.token(text) + self.place(strata.arange(text.shape[1]))))
+
     def forward(self, text):
-        x = self.token(text) + self.place(strata.arange(text.shape[1]))
-        return self.head(self.norm(self.blocks(x)))
+        return self.head(self.features(text))
+
+    def loss(self, text, target, chunked):
+        if chunked:
+            return F.linear_cross_entropy(self.features(text).flatten(0, 1), self.head.weight, target.flatten())
+        return F.cross_entropy(self(text).flatten(0, 1), target.flatten())
 
 
-def main(path, steps=500):
+def main(path, steps=500, chunked=False):
     strata.manual_seed(0)
     text = pathlib.Path(path).read_bytes()
     letters = sorted(set(text))
@@ -47,7 +57,7 @@ def main(path, steps=500):
     for step in range(1, steps + 1):
         windows = strata.randint(0, len(codes) - CONTEXT, (BATCH, 1)) + strata.arange(CONTEXT + 1)
         batch = codes[windows]
-        loss = F.cross_entropy(net(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
+        loss = net.loss(batch[:, :-1], batch[:, 1:], chunked)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -63,4 +73,5 @@ def main(path, steps=500):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 500)
+    words = [a for a in sys.argv[1:] if a != "--chunked-loss"]
+    main(words[0], int(words[1]) if len(words) > 1 else 500, chunked="--chunked-loss" in sys.argv)

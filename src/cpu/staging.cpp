@@ -117,7 +117,7 @@ void copy_scaled(const Tensor& dst, const TensorImpl& src, double factor) {
   const Tensor work = dst.dtype() == compute_type(dst.dtype()) && dst.is_contiguous()
                         ? dst
                         : make_tensor(dst.shape(), compute_type(dst.dtype()));
-  if (factor != 0) copy_values(*work, src);
+  if (factor != 0 && work.get() != &src) copy_values(*work, src);  // in place, they are the same
   if (factor != 1)
     dispatch_compute(work.dtype(), [&]<class T>() {
       T* p = work.data<T>();

@@ -60,9 +60,10 @@ def test_both_languages_train_the_same_network(digits, tmp_path):
         assert strata.equal(saved[0][key], saved[1][key]), key
 
 
+@pytest.mark.parametrize("options", [[], ["--chunked-loss"]], ids=["", "chunked"])
 @pytest.mark.parametrize("language", ["python", "cpp"])
-def test_char_gpt(language, text, tmp_path):
-    printed = run(language, "char_gpt", text, 200, cwd=tmp_path)
+def test_char_gpt(language, options, text, tmp_path):
+    printed = run(language, "char_gpt", text, 200, *options, cwd=tmp_path)
     losses = [float(v) for v in re.findall(r"loss ([\d.]+)", printed)]
     assert losses[-1] < 0.5, printed
     assert "question" in printed.split("\n", 2)[2]

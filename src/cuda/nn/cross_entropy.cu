@@ -107,7 +107,7 @@ template <class T> __device__ __forceinline__ void sums(const CrossEntropyParams
   if (!p.each) store<T>(reinterpret_cast<void*>(p.loss), p.type, T(p.mean ? own.loss / own.weight : own.loss));
 }
 
-// The gradient of a row, as if no class were the target; then that of the target is written over it.
+// The gradient of a row, as if no class were the target; then that of the target is written over it. `out` may be x.
 template <class T, Types kTypes> __device__ __forceinline__ void backward(const CrossEntropyParams& p) {
   constexpr int kFlight = 16 / int(sizeof(T));
   constexpr bool kCoarse = kTypes == Types::Narrow;
@@ -127,6 +127,8 @@ template <class T, Types kTypes> __device__ __forceinline__ void backward(const 
   const auto put = [&](int64_t i, T v) {
     store<T>(const_cast<void*>(element_as<T, kTypes>(p.out, p.type, r.base + i)), p.type, v);
   };
+  const T hit = t >= 0 && r.thread == 0 ? read(t) : T(0);
+  if (p.out == p.x) __syncthreads();  // it is read before another thread overwrites it
   if (r.exists) {
     for (int64_t i = r.thread; i < r.head; i += p.threads) put(i, value(read(i)));
     for (int64_t i = r.head + r.vectors * 8 + r.thread; i < p.classes; i += p.threads) put(i, value(read(i)));
@@ -145,7 +147,7 @@ template <class T, Types kTypes> __device__ __forceinline__ void backward(const 
     }
   }
   __syncthreads();
-  if (t >= 0 && r.thread == 0) put(t, (exponential<T>(read(t) - most - log_sum, kCoarse) - T(1)) * scale);
+  if (t >= 0 && r.thread == 0) put(t, (exponential<T>(hit - most - log_sum, kCoarse) - T(1)) * scale);
 }
 }  // namespace
 

@@ -14,7 +14,7 @@ struct CrossEntropyInputs {
 // weights of the rows that count.
 void cross_entropy(const CrossEntropyInputs& in, const TensorImpl& stats, const TensorImpl& loss,
                    const TensorImpl& total);
-// out = the gradient of x, for that of the loss.
+// out = the gradient of x, for that of the loss. out may be x itself.
 void cross_entropy_backward(const CrossEntropyInputs& in, const TensorImpl& stats, const TensorImpl& total,
                             const TensorImpl& grad, const TensorImpl& out);
 

@@ -347,7 +347,7 @@ STRATA_OP(addmm, "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1
   .infer(infer_addmm)
   .saves({"mat1", "mat2"})
   .grad(grad_scaled)
-  .inplace()
+  .updates()
   .dtypes(kNumericTypes)
   .autocast(Autocast::Lower)
   .complex_composite([](const Tensor& input, const Tensor& mat1, const Tensor& mat2, Scalar beta, Scalar alpha) {
@@ -363,7 +363,7 @@ STRATA_OP(baddbmm, "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scala
   .infer(infer_baddbmm)
   .saves({"batch1", "batch2"})
   .grad(grad_scaled)
-  .inplace()
+  .updates()
   .dtypes(kNumericTypes)
   .autocast(Autocast::Lower)
   .complex_composite([](const Tensor& input, const Tensor& batch1, const Tensor& batch2, Scalar beta, Scalar alpha) {

@@ -192,7 +192,7 @@ STRATA_OP(cross_entropy_core,
   .saves_result({1, 2})
   .no_grad_outputs({1, 2})
   .grad([](const grads::cross_entropy_core& c, const Tensor& g) -> Grads {
-    return {_cross_entropy_backward(g, c.input(), c.target(), c.has_weight() ? c.weight() : Tensor(), c.reduction(),
+    return {_cross_entropy_backward(c.input(), g, c.target(), c.has_weight() ? c.weight() : Tensor(), c.reduction(),
                                     c.ignore_index(), c.result(1), c.result(2))};
   })
   .grad_for_graph(cross_entropy_graph_grads)
@@ -200,16 +200,17 @@ STRATA_OP(cross_entropy_core,
             "f(2,300), i300(2), None, 'sum', 0"});
 
 STRATA_OP(cross_entropy_backward,
-          "_cross_entropy_backward(Tensor grad, Tensor input, Tensor target, Tensor? weight, str reduction, int "
+          "_cross_entropy_backward(Tensor input, Tensor grad, Tensor target, Tensor? weight, str reduction, int "
           "ignore_index, Tensor total_weight, Tensor stats) -> Tensor")
-  .doc("The gradient of _cross_entropy: (softmax(input) - one_hot(target)) * grad.")
+  .doc("The gradient of _cross_entropy: (softmax(input) - one_hot(target)) * grad. In place, it replaces the logits.")
   .helper()
+  .updates()
   .no_out()
   .dtypes(kFloatingTypes)
   .infer(infer_backward)
   .kernel("rows", run_rows_backward)
   .kernel("reference", plain_backward)
   .cuda("rows", cross_entropy_backward_on_device)
-  .samples({"f(), f(3,4), i4(3), None, 'mean', -100, p(), p(3,3)"});
+  .samples({"f(3,4), f(), i4(3), None, 'mean', -100, p(), p(3,3)"});
 
 }  // namespace strata

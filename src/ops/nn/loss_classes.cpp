@@ -268,40 +268,6 @@ STRATA_OP(cross_entropy,
   .error("f(3,4), p(3,4), ignore_index=1", ErrorKind::Runtime, "ignore_index is not supported")
   .error("f(3,4), i4(3), label_smoothing=2.0", ErrorKind::Runtime, "between 0.0 and 1.0");
 
-STRATA_OP(linear_cross_entropy,
-          "nn.functional.linear_cross_entropy(Tensor input, Tensor linear_weight, Tensor target, *, Tensor? "
-          "linear_bias=None, Tensor? weight=None, str reduction='mean', "
-          "int? ignore_index=None, float label_smoothing=0.0) -> Tensor")
-  .doc("cross_entropy(linear(input, linear_weight, linear_bias), target); linear_weight is [C, ..., in_features].")
-  .dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, const Tensor& linear_weight, const Tensor& target, const Tensor& linear_bias,
-                const Tensor& weight, std::string_view reduction, std::optional<int64_t> ignore, double smoothing) {
-    STRATA_CHECK(linear_weight.dim() >= 2 && input.dim() >= 1, Runtime,
-                 "linear_cross_entropy: expected linear_weight of 2 or more dimensions [C, ..., in_features], got {}",
-                 to_string(linear_weight.shape()));
-    STRATA_CHECK(input.dim() == 2 || (input.dim() == 1 && linear_weight.dim() == 2), Runtime,
-                 "linear_cross_entropy: a linear_weight of shape {} needs an input [N, in_features]{}, got shape {}",
-                 to_string(linear_weight.shape()), linear_weight.dim() == 2 ? " or [in_features]" : "",
-                 to_string(input.shape()));
-    STRATA_CHECK(!is_floating(target.dtype()) || target.dim() != input.dim() || target.dim() < 2 ||
-                   target.size(0) == input.size(0),
-                 Value, "linear_cross_entropy: expected input batch_size ({}) to match target batch_size ({})",
-                 input.size(0), target.size(0));
-    const Shape sizes = linear_weight.shape();
-    std::vector<int64_t> shape(input.shape().begin(), input.shape().end() - 1);
-    shape.insert(shape.end(), sizes.begin(), sizes.end() - 1);
-    const Tensor rows = reshape(linear_weight, {checked_numel(sizes.first(sizes.size() - 1)), sizes.back()});
-    const Tensor logits =
-      nn::functional::linear(input, rows, linear_bias ? reshape(linear_bias, {linear_bias.numel()}) : linear_bias);
-    reduction_of("linear_cross_entropy", std::nullopt, std::nullopt, reduction);  // names this op if it is invalid
-    return nn::functional::cross_entropy(reshape(logits, shape), target, weight, std::nullopt, ignore.value_or(-100),
-                                         std::nullopt, reduction, smoothing);
-  })
-  .samples({"f(3,5), f(4,5), i4(3)", "f(3,5), f(4,2,5), i4(3,2), linear_bias=f(4,2)"})
-  .error("f(3,5), f(4,3), i4(3)", ErrorKind::Runtime, "cannot be multiplied")
-  .error("f(5), f(2,4,5), f(2,4)", ErrorKind::Runtime, "needs an input [N, in_features]")
-  .error("f(4,5), f(2,5), f(5,2)", ErrorKind::Value, "to match target batch_size (5)");
-
 STRATA_OP(binary_cross_entropy_core, "_binary_cross_entropy(Tensor input, Tensor target) -> Tensor")
   .doc("-(t log(x) + (1 - t) log(1 - x)), each logarithm at least -100.")
   .helper()
