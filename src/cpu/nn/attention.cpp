@@ -12,10 +12,10 @@ namespace {
 // The weights of query i, and the logarithm of their normalizer. `mask` is the query's row, or null.
 template <class T>
 T weights_of(const Attention& a, const T* q, const T* k, int64_t k_row, const T* mask, int64_t i, std::vector<T>& w) {
-  const int64_t n = a.causal ? std::min(a.columns, i + 1) : a.columns;
+  const int64_t from = a.first_column(i), n = a.end_column(i);
   T most = -std::numeric_limits<T>::infinity(), sum = 0;
   w.assign(static_cast<size_t>(a.columns), T(0));
-  for (int64_t j = 0; j < n; ++j) {
+  for (int64_t j = from; j < n; ++j) {
     T s = 0;
     for (int64_t e = 0; e < a.width; ++e) s += q[e] * k[j * k_row + e];
     w[static_cast<size_t>(j)] = s * static_cast<T>(a.scale) + (mask ? mask[j] : 0);
@@ -25,7 +25,7 @@ T weights_of(const Attention& a, const T* q, const T* k, int64_t k_row, const T*
     std::fill(w.begin(), w.end(), T(0));
     return most;
   }
-  for (int64_t j = 0; j < n; ++j) sum += w[static_cast<size_t>(j)] = std::exp(w[static_cast<size_t>(j)] - most);
+  for (int64_t j = from; j < n; ++j) sum += w[static_cast<size_t>(j)] = std::exp(w[static_cast<size_t>(j)] - most);
   for (T& x : w) x /= sum;
   return most + std::log(sum);
 }
@@ -40,7 +40,7 @@ template <class T> void attention_forward_reference(const Attention& a, const At
   for (int64_t b = 0; b < a.batches(); ++b)
     for (int64_t i = 0; i < a.rows; ++i) {
       const T log_sum = weights_of(a, p.q.at(a, b) + i * p.q.row, p.k.at(a, b), p.k.row, row_of(a, p.mask, b, i), i, w);
-      if (p.log_sums) p.log_sums[b * a.rows + i] = log_sum;
+      if (p.log_sums) p.log_sums[b * a.log_step + i] = log_sum;
       for (int64_t e = 0; e < a.value_width; ++e) {
         T sum = 0;
         for (int64_t j = 0; j < a.columns; ++j) sum += w[static_cast<size_t>(j)] * p.v.at(a, b)[j * p.v.row + e];

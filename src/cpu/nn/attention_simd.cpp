@@ -1,5 +1,5 @@
 // Blocks of kBlockRows queries against blocks of kBlockColumns keys, with a running maximum and sum per query. Keys
-// (and, for gradients, values) of a batch entry are transposed into panels once. A causal block stops at its last row.
+// (and, for gradients, values) of a batch entry are transposed into panels once. Blocks outside the window are skipped.
 // Bound by the multiply-add rate of the products, two forward and five backward.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/nn/attention_simd.cpp"
@@ -88,12 +88,29 @@ template <class T> HWY_INLINE void scale_row(T* x, int64_t n, T factor) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 
-// Of the keys [begin, begin + count): how many row i attends to.
-HWY_INLINE int64_t visible(const Attention& a, int64_t i, int64_t begin, int64_t count) {
-  return a.causal ? std::clamp<int64_t>(i + 1 - begin, 0, count) : count;
+// The columns that rows [first, last) attend to; the first one begins a panel.
+struct Columns {
+  int64_t begin, end;
+};
+template <class T> HWY_INLINE Columns columns_of(const Attention& a, int64_t first, int64_t last) {
+  const int64_t width = panel_width<T>();
+  return {a.first_column(first) / width * width, a.end_column(last - 1)};
 }
-HWY_INLINE int64_t block_end(const Attention& a, int64_t last_row) {
-  return a.causal ? std::min(a.columns, last_row) : a.columns;
+// Of the columns [begin, begin + count), those that row i attends to, counted from begin.
+HWY_INLINE Columns visible(const Attention& a, int64_t i, int64_t begin, int64_t count) {
+  const int64_t from = std::clamp<int64_t>(a.first_column(i) - begin, 0, count);
+  return {from, std::clamp<int64_t>(a.end_column(i) - begin, from, count)};
+}
+// The exponentials of the visible scores minus shift, 0 for the others; returns the sum.
+template <class T> HWY_INLINE T visible_exponentials(T* x, Columns visible, int64_t size, T shift) {
+  if (visible.begin == visible.end) {
+    std::fill_n(x, size, T(0));
+    return 0;
+  }
+  std::fill_n(x, visible.begin, -std::numeric_limits<T>::infinity());
+  const T sum = exponentials(x, visible.end, size, shift);
+  std::fill_n(x, visible.begin, T(0));
+  return sum;
 }
 
 template <class T> int64_t forward_space(const Attention& a) {
@@ -105,22 +122,23 @@ template <class T> int64_t forward_space(const Attention& a) {
 template <class T>
 void forward_block(const Attention& a, const AttentionForward<T>& p, int64_t b, int64_t r0, int64_t r1, const T* keys,
                    T* space) {
-  const int64_t rows = r1 - r0, ld = padded<T>(std::min(a.columns, kBlockColumns)), end = block_end(a, r1);
+  const int64_t rows = r1 - r0, ld = padded<T>(std::min(a.columns, kBlockColumns));
+  const auto [begin, end] = columns_of<T>(a, r0, r1);
   const T *q = p.q.at(a, b) + r0 * p.q.row, *v = p.v.at(a, b);
   T *weights = space, *sums = space + kBlockRows * (ld + a.value_width), *most = sums + kBlockRows;
   T* out = weights + kBlockRows * ld;
   std::fill_n(sums, rows, T(0));
   std::fill_n(most, rows, -std::numeric_limits<T>::infinity());
   std::fill_n(out, rows * a.value_width, T(0));
-  for (int64_t c0 = 0; c0 < end; c0 += kBlockColumns) {
+  for (int64_t c0 = begin; c0 < end; c0 += kBlockColumns) {
     const int64_t count = std::min(kBlockColumns, end - c0), whole = padded<T>(count);
     product(rows, whole, a.width, q, p.q.row, int64_t{1}, keys + c0 * a.width, panel_width<T>(),
             a.width * panel_width<T>(), weights, ld, static_cast<T>(a.scale), false);
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t n = visible(a, r0 + r, c0, count);
+      const Columns seen = visible(a, r0 + r, c0, count);
       T* row = weights + r * ld;
-      const T before = most[r], now = std::max(before, largest(row, n));
-      const T sum = exponentials(row, n, count, now);
+      const T before = most[r], now = std::max(before, largest(row + seen.begin, seen.end - seen.begin));
+      const T sum = visible_exponentials(row, seen, count, now);
       const T keep = before == now ? T(1) : std::exp(before - now);
       if (keep != T(1)) scale_row(out + r * a.value_width, a.value_width, keep);
       sums[r] = sums[r] * keep + sum;
@@ -131,9 +149,9 @@ void forward_block(const Attention& a, const AttentionForward<T>& p, int64_t b, 
   }
   T* to = p.out.at(a, b) + r0 * p.out.row;
   for (int64_t r = 0; r < rows; ++r) {
-    const T inverse = 1 / sums[r];
+    const T inverse = sums[r] == 0 ? 0 : 1 / sums[r];  // a row that attends to nothing is zero
     for (int64_t i = 0; i < a.value_width; ++i) to[r * p.out.row + i] = out[r * a.value_width + i] * inverse;
-    if (p.log_sums) p.log_sums[b * a.rows + r0 + r] = most[r] + std::log(sums[r]);
+    if (p.log_sums) p.log_sums[b * a.log_step + r0 + r] = most[r] + std::log(sums[r]);
   }
 }
 
@@ -181,8 +199,9 @@ template <class T> void backward_entry(const Attention& a, const AttentionBackwa
     std::fill_n(gv + c * p.grad_v.row, a.value_width, T(0));
   }
   for (int64_t r0 = 0; r0 < a.rows; r0 += kBlockRows) {
-    const int64_t rows = std::min(kBlockRows, a.rows - r0), end = block_end(a, r0 + rows);
-    for (int64_t c0 = 0; c0 < end; c0 += kBlockColumns) {
+    const int64_t rows = std::min(kBlockRows, a.rows - r0);
+    const auto [begin, end] = columns_of<T>(a, r0, r0 + rows);
+    for (int64_t c0 = begin; c0 < end; c0 += kBlockColumns) {
       const int64_t count = std::min(kBlockColumns, end - c0), whole = padded<T>(count);
       product(rows, whole, a.width, q + r0 * p.q.row, p.q.row, int64_t{1}, static_cast<const T*>(keys + c0 * a.width),
               width, a.width * width, weights, ld, static_cast<T>(a.scale), false);
@@ -190,9 +209,9 @@ template <class T> void backward_entry(const Attention& a, const AttentionBackwa
               static_cast<const T*>(values + c0 * a.value_width), width, a.value_width * width, slopes, ld, T(1),
               false);
       for (int64_t r = 0; r < rows; ++r) {
-        const int64_t i = r0 + r, n = visible(a, i, c0, count);
+        const int64_t i = r0 + r;
         T *row = weights + r * ld, *slope = slopes + r * ld;
-        exponentials(row, n, count, p.log_sums[b * a.rows + i]);
+        visible_exponentials(row, visible(a, i, c0, count), count, p.log_sums[b * a.log_step + i]);
         const T mean = dot(g + i * p.grad.row, out + i * p.out.row, a.value_width), scale = static_cast<T>(a.scale);
         for (int64_t c = 0; c < count; ++c) slope[c] = row[c] * (slope[c] - mean) * scale;
       }

@@ -5,6 +5,7 @@
 
 #include "cuda/common/tensors.h"
 #include "cuda/nn/attention_layout.h"
+#include "cuda/runtime/faults.h"
 #include "cuda/runtime/stream.h"
 
 namespace strata::cuda {
@@ -39,8 +40,9 @@ const attention::Shape kKeyShapes[] = {attention::kKeyShape<64>, attention::kKey
 
 void launch(const Stream& stream, const Function& f, const attention::Shape& shape, const Params& p, int64_t rows,
             uint32_t halves = 1) {
-  if (rows * p.batches == 0) return;
-  stream.launch(f, {static_cast<uint32_t>(ceil_div(rows, shape.rows) * p.batches), halves},
+  const int64_t entries = int64_t{p.batches} * p.sequences;
+  if (rows * entries == 0) return;
+  stream.launch(f, {static_cast<uint32_t>(ceil_div(rows, shape.rows) * entries), halves},
                 {static_cast<uint32_t>(shape.threads)}, static_cast<uint32_t>(shape.shared), p);
 }
 }  // namespace
@@ -63,9 +65,30 @@ void run_attention(const AttentionCall& a, const Call& c, const Plan&) {
   launch(stream_of(a.q.device), kernels[a.q.dtype == DType::BF16][masked][widths], kForwardShapes[widths], p, p.rows);
 }
 
+const char* plan_attention_sequences(const AttentionCall& a, Plan& plan) {
+  for (const TensorImpl* t : {a.sequences->row_starts, a.sequences->column_starts})
+    if (t->dtype != DType::I32 || !t->contiguous) return "for contiguous int32 starts of sequences";
+  return plan_attention(a, plan);
+}
+void check_attention_sequences(const AttentionCall& a) {
+  static const Function check = {"attention_sequences", "check_sequences"};
+  const Stream stream = stream_of(a.q.device);
+  const auto launch_check = [&](const TensorImpl& starts, const TensorImpl& rows, int64_t longest) {
+    attention::SequenceParams p{};
+    p.starts = address(starts);
+    p.sequences = static_cast<int32_t>(starts.numel - 1);
+    p.total = static_cast<int32_t>(rows.shape[rows.ndim - 2]);
+    p.longest = static_cast<int32_t>(longest);
+    p.faults = fault_sink(stream.gpu());
+    stream.launch(check, {1}, {256}, 0, p);
+  };
+  launch_check(*a.sequences->row_starts, a.q, a.sequences->rows);
+  launch_check(*a.sequences->column_starts, a.k, a.sequences->columns);
+}
+
 void launch_attention_pairs(const AttentionCall& a, const Params& p) {
   static const Function pairs[] = {{"attention_backward_f16", "pairs"}, {"attention_backward_bf16", "pairs"}};
-  const int64_t rows = int64_t{p.pair_rows} * p.batches;
+  const int64_t rows = ceil_div(p.rows, attention::kPairRows) * attention::kPairRows * p.batches * p.sequences;
   if (rows == 0) return;
   stream_of(a.q.device)
     .launch(pairs[a.q.dtype == DType::BF16], {blocks_for(rows, attention::kPairThreads / attention::kPairLanes)},

@@ -19,13 +19,15 @@ namespace strata::cuda::attention {
 template <bool kBf16> __device__ __forceinline__ void compute_pairs(const Params& p) {
   const int lane = threadIdx.x % kPairLanes,
             index = blockIdx.x * (kPairThreads / kPairLanes) + threadIdx.x / kPairLanes;
-  const int entry = index / p.pair_rows, row = index % p.pair_rows;
-  const bool there = entry < p.batches && row < p.rows;
+  const int most_rows = (p.rows + kPairRows - 1) / kPairRows * kPairRows, entry = index / most_rows,
+            row = index % most_rows;
+  const bool exists = entry < p.batches * p.sequences;
+  const Part part = Part::of_entry(p, exists ? entry : 0);
+  const bool there = exists && row < part.rows;
   float mean = 0;
   if (there) {
-    const Place place = Place::of_entry(p, entry);
-    const uint16_t* out = place.matrix(p.out) + row * p.out.row;
-    const uint16_t* grad = place.matrix(p.grad) + row * p.grad.row;
+    const uint16_t* out = part.queries(p.out) + row * p.out.row;
+    const uint16_t* grad = part.queries(p.grad) + row * p.grad.row;
     if (p.value_width % 8 == 0 && reinterpret_cast<uint64_t>(out) % 16 == 0) {  // rows of grad are aligned
 #pragma unroll 2
       for (int i = lane * 8; i < p.value_width; i += kPairLanes * 8) {
@@ -43,16 +45,10 @@ template <bool kBf16> __device__ __forceinline__ void compute_pairs(const Params
   }
 #pragma unroll
   for (int step = kPairLanes / 2; step; step /= 2) mean += __shfl_xor_sync(0xffffffffu, mean, step);
-  if (lane != 0 || entry >= p.batches) return;
-  float log_sum = -STRATA_INFINITY;
-  if (there) log_sum = reinterpret_cast<const float*>(p.log_sums)[int64_t(entry) * p.rows + row];
-  reinterpret_cast<float2*>(p.pairs)[index] =
-    make_float2(log_sum == -STRATA_INFINITY ? STRATA_INFINITY : log_sum * kLog2E, mean);
+  if (lane != 0 || !exists || row >= (part.rows + kPairRows - 1) / kPairRows * kPairRows) return;
+  const float log_sum = there ? part.log_sums(p)[row] : -STRATA_INFINITY;
+  part.pairs(p)[row] = make_float2(log_sum == -STRATA_INFINITY ? STRATA_INFINITY : log_sum * kLog2E, mean);
 }
-__device__ __forceinline__ const float2* pairs_of(const Params& p, const Place& place) {
-  return reinterpret_cast<const float2*>(p.pairs) + int64_t(place.entry) * p.pair_rows;
-}
-
 template <int kFrags> __device__ __forceinline__ void fill(float (&factors)[kFrags][2], float value) {
 #pragma unroll
   for (int f = 0; f < kFrags; ++f)
@@ -68,34 +64,36 @@ template <bool kBf16, int kWidth, bool kMasked> struct QueryGrad {
 
   static __device__ __forceinline__ void run(const Params& p, char* memory) {
     const int row_tiles = (p.rows + kShape.rows - 1) / kShape.rows;
-    const Place place = Place::of(p, blockIdx.x, row_tiles);
+    const Part part = Part::of(p, blockIdx.x, row_tiles);
     // The last rows come first: with causal attention they take longest.
-    const int lane = threadIdx.x % 32, first = (row_tiles - 1 - place.tile) * kShape.rows;
+    const int lane = threadIdx.x % 32, first = (row_tiles - 1 - part.tile) * kShape.rows;
+    if (first >= part.rows) return;  // this sequence is shorter than the longest one
     const int warp_row = threadIdx.x / 32 * 16 * kFrags;
     const int row = first + warp_row + lane / 4;
     const uint32_t base = shared_address(memory), stages = base + 2 * kOwnBytes;
-    const int end = p.causal ? min(p.columns, first + kShape.rows) : p.columns, tiles = (end + kKeys - 1) / kKeys;
-    const Passing<kWidth, kKeys, kShape.threads> passing{{place.matrix(p.k), p.k.row, p.columns, p.width},
-                                                         {place.matrix(p.v), p.v.row, p.columns, p.value_width},
+    const int begin = part.first_column_of(p, first) / kKeys;
+    const int tiles = (part.end_column_of(p, first + kShape.rows - 1) + kKeys - 1) / kKeys;
+    const Passing<kWidth, kKeys, kShape.threads> passing{{part.keys(p.k), p.k.row, part.columns, p.width},
+                                                         {part.keys(p.v), p.v.row, part.columns, p.value_width},
                                                          stages,
                                                          tiles};
-    Loader<kWidth, kShape.rows, kShape.threads>(place.matrix(p.q), p.q.row, p.rows, p.width).load(base, first);
-    Loader<kWidth, kShape.rows, kShape.threads>(place.matrix(p.grad), p.grad.row, p.rows, p.value_width)
+    Loader<kWidth, kShape.rows, kShape.threads>(part.queries(p.q), p.q.row, part.rows, p.width).load(base, first);
+    Loader<kWidth, kShape.rows, kShape.threads>(part.queries(p.grad), p.grad.row, part.rows, p.value_width)
       .load(base + kOwnBytes, first);
-    passing.bring(0);
+    passing.bring(begin);
     float grad[kFrags][kWidth / 8][4], shifts[kFrags][2], means[kFrags][2];
     clear(grad);
 #pragma unroll
     for (int f = 0; f < kFrags; ++f)
 #pragma unroll
       for (int half = 0; half < 2; ++half) {
-        const float2 pair = pairs_of(p, place)[row + f * 16 + half * 8];
+        const float2 pair = part.pairs(p)[row + f * 16 + half * 8];
         shifts[f][half] = pair.x;
         means[f][half] = pair.y;
       }
     const float factor = kMasked ? 1 : p.scale * kLog2E;
     const uint32_t q_at = T::rows_at(base + warp_row * T::kRowBytes, lane), g_at = q_at + kOwnBytes;
-    for (int tile = 0; tile < tiles; ++tile) {
+    for (int tile = begin; tile < tiles; ++tile) {
       mma::copies_wait<0>();
       __syncthreads();  // the tile is complete, and no thread still reads the stage that is filled next
       passing.bring(tile + 1);
@@ -103,8 +101,7 @@ template <bool kBf16, int kWidth, bool kMasked> struct QueryGrad {
       const int column = tile * kKeys;
       float s[kFrags][kKeys / 8][4], slopes[kFrags][kKeys / 8][4];
       multiply_rows<kBf16, kWidth>(s, q_at, T::columns_at(stage, lane));
-      if constexpr (kMasked) add_mask<false>(p, place, s, row, column + lane % 4 * 2);
-      const bool partial = column + kKeys > p.columns || (p.causal && column + kKeys > first);
+      if constexpr (kMasked) add_mask<false>(p, part.place, s, row, column + lane % 4 * 2);
       multiply_rows<kBf16, kWidth>(slopes, g_at, T::columns_at(stage + kTileBytes, lane));
 #pragma unroll
       for (int f = 0; f < kFrags; ++f)
@@ -115,14 +112,17 @@ template <bool kBf16, int kWidth, bool kMasked> struct QueryGrad {
             const float w = exp2_approximate(s[f][j][e] * factor - shifts[f][e / 2]);
             s[f][j][e] = w * (slopes[f][j][e] - means[f][e / 2]);
           }
-      if (partial) remove_outside<false>(p, s, row, column + lane % 4 * 2, 0);
+      if (part.removes(p, first, kShape.rows, column, kKeys))
+        remove_outside<false>(p, part, s, row, column + lane % 4 * 2, 0);
       add_weighted<kBf16, kWidth>(grad, s, T::rows_at(stage, lane));
     }
+    mma::copies_wait<0>();  // without a single tile, the copies of queries are still under way
+    __syncthreads();
     float factors[kFrags][2];
     fill(factors, p.scale);
     Writer<kBf16, kWidth, kFrags>::write(memory + warp_row * T::kRowBytes, grad, factors,
-                                         place.matrix(p.grad_q) + (first + warp_row) * p.grad_q.row, p.grad_q.row,
-                                         p.rows - first - warp_row, p.width);
+                                         part.queries(p.grad_q) + (first + warp_row) * p.grad_q.row, p.grad_q.row,
+                                         part.rows - first - warp_row, p.width);
   }
 };
 
@@ -134,24 +134,27 @@ template <bool kBf16, int kWidth, bool kMasked, bool kKeyGrad, bool kValueGrad> 
   using T = Tile<kWidth>;
 
   static __device__ __forceinline__ void run(const Params& p, char* memory) {
-    const Place place = Place::of(p, blockIdx.x, (p.columns + kShape.rows - 1) / kShape.rows);
-    const int lane = threadIdx.x % 32, first = place.tile * kShape.rows, warp_row = threadIdx.x / 32 * 16 * kFrags;
+    const Part part = Part::of(p, blockIdx.x, (p.columns + kShape.rows - 1) / kShape.rows);
+    const int lane = threadIdx.x % 32, first = part.tile * kShape.rows, warp_row = threadIdx.x / 32 * 16 * kFrags;
+    if (first >= part.columns) return;            // this sequence is shorter than the longest one
     const int row = first + warp_row + lane / 4;  // of keys
     const uint32_t base = shared_address(memory), stages = base + 2 * kOwnBytes;
     auto* pairs = reinterpret_cast<float2*>(memory + 2 * kOwnBytes + 4 * kTileBytes);
-    const int begin = p.causal ? first / kQueries : 0, tiles = (p.rows + kQueries - 1) / kQueries;
-    const Passing<kWidth, kQueries, kShape.threads> passing{{place.matrix(p.q), p.q.row, p.rows, p.width},
-                                                            {place.matrix(p.grad), p.grad.row, p.rows, p.value_width},
-                                                            stages,
-                                                            tiles};
+    const int begin = part.first_row_of(p, first) / kQueries;
+    const int tiles = (part.end_row_of(p, first + kShape.rows - 1) + kQueries - 1) / kQueries;
+    const Passing<kWidth, kQueries, kShape.threads> passing{
+      {part.queries(p.q), p.q.row, part.rows, p.width},
+      {part.queries(p.grad), p.grad.row, part.rows, p.value_width},
+      stages,
+      tiles};
     const auto bring = [&](int tile) {
       if (tile < tiles && threadIdx.x < kQueries / 2)
         mma::copy_async(shared_address(pairs + tile % 2 * kQueries + threadIdx.x * 2),
-                        pairs_of(p, place) + tile * kQueries + threadIdx.x * 2, 16);
+                        part.pairs(p) + tile * kQueries + threadIdx.x * 2, 16);
       passing.bring(tile);
     };
-    Loader<kWidth, kShape.rows, kShape.threads>(place.matrix(p.k), p.k.row, p.columns, p.width).load(base, first);
-    Loader<kWidth, kShape.rows, kShape.threads>(place.matrix(p.v), p.v.row, p.columns, p.value_width)
+    Loader<kWidth, kShape.rows, kShape.threads>(part.keys(p.k), p.k.row, part.columns, p.width).load(base, first);
+    Loader<kWidth, kShape.rows, kShape.threads>(part.keys(p.v), p.v.row, part.columns, p.value_width)
       .load(base + kOwnBytes, first);
     bring(begin);
     float grad_k[kFrags][kKeyGrad ? kWidth / 8 : 1][4], grad_v[kFrags][kValueGrad ? kWidth / 8 : 1][4];
@@ -168,14 +171,15 @@ template <bool kBf16, int kWidth, bool kMasked, bool kKeyGrad, bool kValueGrad> 
       const float2* pair = pairs + tile % 2 * kQueries + lane % 4 * 2;
       float s[kFrags][kQueries / 8][4];
       multiply_rows<kBf16, kWidth>(s, k_at, T::columns_at(stage, lane));
-      if constexpr (kMasked) add_mask<true>(p, place, s, row, column);
+      if constexpr (kMasked) add_mask<true>(p, part.place, s, row, column);
 #pragma unroll
       for (int f = 0; f < kFrags; ++f)
 #pragma unroll
         for (int j = 0; j < kQueries / 8; ++j)
 #pragma unroll
           for (int e = 0; e < 4; ++e) s[f][j][e] = exp2_approximate(s[f][j][e] * factor - pair[j * 8 + e % 2].x);
-      if (p.causal && tile * kQueries < first + kShape.rows) remove_outside<true>(p, s, row, column, 0);
+      if (part.removes(p, tile * kQueries, kQueries, first, kShape.rows))
+        remove_outside<true>(p, part, s, row, column, 0);
       if constexpr (kValueGrad) add_weighted<kBf16, kWidth>(grad_v, s, T::rows_at(stage + kTileBytes, lane));
       if constexpr (kKeyGrad) {
         float slopes[kFrags][kQueries / 8][4];
@@ -197,13 +201,13 @@ template <bool kBf16, int kWidth, bool kMasked, bool kKeyGrad, bool kValueGrad> 
     float factors[kFrags][2];
     if constexpr (kValueGrad) {
       fill(factors, 1);
-      Writer<kBf16, kWidth, kFrags>::write(tile, grad_v, factors, place.matrix(p.grad_v) + warp_first * p.grad_v.row,
-                                           p.grad_v.row, p.columns - warp_first, p.value_width);
+      Writer<kBf16, kWidth, kFrags>::write(tile, grad_v, factors, part.keys(p.grad_v) + warp_first * p.grad_v.row,
+                                           p.grad_v.row, part.columns - warp_first, p.value_width);
     }
     if constexpr (kKeyGrad) {
       fill(factors, p.scale);
-      Writer<kBf16, kWidth, kFrags>::write(tile, grad_k, factors, place.matrix(p.grad_k) + warp_first * p.grad_k.row,
-                                           p.grad_k.row, p.columns - warp_first, p.width);
+      Writer<kBf16, kWidth, kFrags>::write(tile, grad_k, factors, part.keys(p.grad_k) + warp_first * p.grad_k.row,
+                                           p.grad_k.row, part.columns - warp_first, p.width);
     }
   }
 };

@@ -17,17 +17,17 @@ template <bool kBf16, int kWidth, bool kMasked> struct Forward {
   using T = Tile<kWidth>;
 
   const Params& p;
-  const Place place;
+  const Part part;
   const int lane, first, row;  // first: row of the block; row: of this lane's first element
   float out[kFrags][kWidth / 8][4];
   float most[kFrags][2], sums[kFrags][2];  // of each row: the maximum, and the lane's part of the sum
 
   __device__ __forceinline__ explicit Forward(const Params& params)
       : p(params),
-        place(Place::of(params, blockIdx.x, tiles_of(params))),
+        part(Part::of(params, blockIdx.x, tiles_of(params))),
         lane(threadIdx.x % 32),
         // The last rows come first: with causal attention they take longest.
-        first((tiles_of(params) - 1 - place.tile) * kShape.rows),
+        first((tiles_of(params) - 1 - part.tile) * kShape.rows),
         row(first + threadIdx.x / 32 * 16 * kFrags + lane / 4) {}
 
   static __device__ __forceinline__ int tiles_of(const Params& p) { return (p.rows + kShape.rows - 1) / kShape.rows; }
@@ -71,15 +71,17 @@ template <bool kBf16, int kWidth, bool kMasked> struct Forward {
 
   __device__ __forceinline__ void run(char* memory) {
     const uint32_t base = shared_address(memory), stages = base + kShape.rows * T::kRowBytes;
-    const int end = p.causal ? min(p.columns, first + kShape.rows) : p.columns;
+    if (first >= part.rows) return;  // this sequence is shorter than the longest one
+    const int begin = part.first_column_of(p, first) / kKeys;
+    const int end = part.end_column_of(p, first + kShape.rows - 1);
     const int tiles = (end + kKeys - 1) / kKeys, warp_row = threadIdx.x / 32 * 16 * kFrags;
-    const Loader<kWidth, kShape.rows, kShape.threads> queries(place.matrix(p.q), p.q.row, p.rows, p.width);
-    const Passing<kWidth, kKeys, kShape.threads> passing{{place.matrix(p.k), p.k.row, p.columns, p.width},
-                                                         {place.matrix(p.v), p.v.row, p.columns, p.value_width},
+    const Loader<kWidth, kShape.rows, kShape.threads> queries(part.queries(p.q), p.q.row, part.rows, p.width);
+    const Passing<kWidth, kKeys, kShape.threads> passing{{part.keys(p.k), p.k.row, part.columns, p.width},
+                                                         {part.keys(p.v), p.v.row, part.columns, p.value_width},
                                                          stages,
                                                          tiles};
     queries.load(base, first);
-    passing.bring(0);
+    passing.bring(begin);
     clear(out);
 #pragma unroll
     for (int f = 0; f < kFrags; ++f)
@@ -89,7 +91,7 @@ template <bool kBf16, int kWidth, bool kMasked> struct Forward {
         sums[f][half] = 0;
       }
     const uint32_t q_at = T::rows_at(base + warp_row * T::kRowBytes, lane);
-    for (int tile = 0; tile < tiles; ++tile) {
+    for (int tile = begin; tile < tiles; ++tile) {
       mma::copies_wait<0>();
       __syncthreads();  // the tile is complete, and no thread still reads the stage that is filled next
       passing.bring(tile + 1);
@@ -97,19 +99,21 @@ template <bool kBf16, int kWidth, bool kMasked> struct Forward {
       const int column = tile * kKeys;
       float s[kFrags][kKeys / 8][4];
       multiply_rows<kBf16, kWidth>(s, q_at, T::columns_at(stage, lane));
-      if constexpr (kMasked) add_mask<false>(p, place, s, row, column + lane % 4 * 2);
-      if (column + kKeys > p.columns || (p.causal && column + kKeys > first))
-        remove_outside<false>(p, s, row, column + lane % 4 * 2, -STRATA_INFINITY);
+      if constexpr (kMasked) add_mask<false>(p, part.place, s, row, column + lane % 4 * 2);
+      if (part.removes(p, first, kShape.rows, column, kKeys))
+        remove_outside<false>(p, part, s, row, column + lane % 4 * 2, -STRATA_INFINITY);
       weigh(s);
       add_weighted<kBf16, kWidth>(out, s, T::rows_at(stage + kTileBytes, lane));
     }
+    mma::copies_wait<0>();  // without a single tile, the copies of queries are still under way
+    __syncthreads();
     finish(memory + warp_row * T::kRowBytes, first + warp_row);
   }
 
   __device__ __forceinline__ void finish(char* tile, int warp_first) {
     float factors[kFrags][2];
     const float factor = kMasked ? 1 : p.scale * kLog2E;
-    auto* log_sums = reinterpret_cast<float*>(p.log_sums) + int64_t(place.entry) * p.rows;
+    float* log_sums = part.log_sums(p);
 #pragma unroll
     for (int f = 0; f < kFrags; ++f)
 #pragma unroll
@@ -119,11 +123,11 @@ template <bool kBf16, int kWidth, bool kMasked> struct Forward {
         sum += __shfl_xor_sync(0xffffffffu, sum, 2);
         factors[f][half] = sum == 0 ? 0 : 1 / sum;  // nothing to attend to: zeros
         const int at = row + f * 16 + half * 8;
-        if (lane % 4 == 0 && at < p.rows)
+        if (lane % 4 == 0 && at < part.rows)
           log_sums[at] = sum == 0 ? -STRATA_INFINITY : (most[f][half] * factor + log2f(sum)) * kLn2;
       }
-    Writer<kBf16, kWidth, kFrags>::write(tile, out, factors, place.matrix(p.out) + warp_first * p.out.row, p.out.row,
-                                         p.rows - warp_first, p.value_width);
+    Writer<kBf16, kWidth, kFrags>::write(tile, out, factors, part.queries(p.out) + warp_first * p.out.row, p.out.row,
+                                         part.rows - warp_first, p.value_width);
   }
 };
 

@@ -166,6 +166,10 @@ template <bool kBf16, HopperShape kShape> struct Products {
   }
 };
 
+__device__ __forceinline__ const float2* pairs_of(const Params& p, const Place& place) {
+  return reinterpret_cast<const float2*>(p.pairs) + int64_t(place.entry) * p.pair_rows;
+}
+
 // The walk and the loads of the kernels whose blocks keep queries, while keys and values pass by.
 template <HopperShape kShape> struct KeepsQueries {
   const Params& p;
@@ -190,6 +194,27 @@ template <HopperShape kShape> struct KeepsQueries {
     }
   }
 };
+
+// Replaces the elements of keys past the end or in the future. `row` and `column` are those of a lane's first element;
+// kAcross: the fragments' rows are keys and their columns are queries.
+template <bool kAcross, int kFrags, int kColumns>
+__device__ __forceinline__ void remove_outside(const Params& p, float (&s)[kFrags][kColumns][4], int row, int column,
+                                               float by) {
+#pragma unroll
+  for (int f = 0; f < kFrags; ++f)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      const int y = row + f * 16 + half * 8;
+      // Columns of this row that stay: up to `most`, or from `least` on.
+      const int most = (p.causal ? min(y, p.columns - 1) : p.columns - 1) - column;
+      const int least = y >= p.columns ? 0x7fffffff : (p.causal ? y : 0) - column;
+#pragma unroll
+      for (int j = 0; j < kColumns; ++j)
+#pragma unroll
+        for (int e = 0; e < 2; ++e)
+          if (kAcross ? j * 8 + e < least : j * 8 + e > most) s[f][j][half * 2 + e] = by;
+    }
+}
 
 // Writes a warpgroup's 64 rows.
 template <bool kBf16, HopperShape kShape>

@@ -36,7 +36,12 @@ Tensor aligned(const TensorImpl& t, Workspace& workspace) {
   return made;
 }
 
-int64_t pair_rows(int64_t rows) { return ceil_div(rows, attention::kPairRows) * attention::kPairRows; }
+// Pairs of an entry of the batch, where each sequence begins at a multiple of kPairRows.
+int64_t pair_rows(const AttentionCall& a) {
+  const int64_t rows = a.q.shape[a.q.ndim - 2];
+  if (!a.sequences) return ceil_div(rows, attention::kPairRows) * attention::kPairRows;
+  return (rows / attention::kPairRows + a.sequences->row_starts->numel) * attention::kPairRows;
+}
 
 // Merges the dimensions of the batch through which all tensors step alike, and sets their strides.
 struct Batch {
@@ -84,11 +89,14 @@ void set_rows(Matrices& m, const TensorImpl& t, Batch& batch) {
 }
 
 const char* lay_out_attention(const AttentionCall& a, const AttentionInputs& t, attention::Params& p) {
-  constexpr int64_t kMostRows = INT32_MAX / 2;
+  constexpr int64_t kMostRows = 1 << 28, kMostBlocks = INT32_MAX / 2;
   const int n = a.q.ndim;
-  const int64_t rows = a.q.shape[n - 2], columns = a.k.shape[n - 2];
+  const int64_t total_rows = a.q.shape[n - 2], total_columns = a.k.shape[n - 2];
+  const auto& sequences = a.sequences;
+  const int64_t rows = sequences ? sequences->rows : total_rows,
+                columns = sequences ? sequences->columns : total_columns;
   const int64_t width = a.q.shape[n - 1], value_width = a.v.shape[n - 1];
-  if (rows > kMostRows || columns > kMostRows) return "a size is too large for 32 bits";
+  if (total_rows > kMostRows || total_columns > kMostRows) return "a size is too large for 32 bits";
   if (width > 256 || value_width > 256) return "for heads of up to 256 features";
   p = {};
   p.rows = static_cast<int32_t>(rows);
@@ -96,6 +104,22 @@ const char* lay_out_attention(const AttentionCall& a, const AttentionInputs& t, 
   p.width = static_cast<int32_t>(width);
   p.value_width = static_cast<int32_t>(value_width);
   p.causal = a.causal;
+  p.sequences = 1;
+  p.total_rows = static_cast<int32_t>(total_rows);
+  p.total_columns = static_cast<int32_t>(total_columns);
+  p.left = attention::kFar;
+  p.right = a.causal ? 0 : attention::kFar;
+  if (sequences) {
+    const auto limit = [](int64_t n) {
+      return n < 0 || n > attention::kFar ? attention::kFar : static_cast<int32_t>(n);
+    };
+    p.sequences = static_cast<int32_t>(sequences->row_starts->numel - 1);
+    p.row_starts = address(*sequences->row_starts);
+    p.column_starts = address(*sequences->column_starts);
+    p.left = limit(sequences->left);
+    p.right = limit(sequences->right);
+    p.from_end = true;
+  }
   p.scale = static_cast<float>(a.scale);
   p.log_sums = address(a.log_sums);
   Batch batch;
@@ -105,7 +129,7 @@ const char* lay_out_attention(const AttentionCall& a, const AttentionInputs& t, 
   set_rows(p.out, a.out, batch);
   if (a.grad) {
     p.pairs = address(t.pairs.get());
-    p.pair_rows = static_cast<int32_t>(pair_rows(rows));
+    p.pair_rows = static_cast<int32_t>(pair_rows(a));
     set_rows(p.grad, *t.grad, batch);
     set_rows(p.grad_q, *a.grad_q, batch);
     set_rows(p.grad_k, *a.grad_k, batch);
@@ -119,8 +143,9 @@ const char* lay_out_attention(const AttentionCall& a, const AttentionInputs& t, 
     batch.add(*a.mask, p.mask.batch);
   }
   if (const char* reason = batch.set(p)) return reason;
-  const int64_t blocks = (std::max(rows, columns) / 64 + 1) * p.batches;
-  if (blocks > kMostRows || p.batches * pair_rows(rows) > kMostRows) return "a size is too large for 32 bits";
+  const int64_t entries = int64_t{p.batches} * p.sequences;
+  const int64_t blocks = std::max(rows, columns) / 64 + 1, pairs = rows + attention::kPairRows;
+  if (entries > kMostBlocks / std::max(blocks, pairs)) return "a size is too large for 32 bits";
   return nullptr;
 }
 
@@ -131,7 +156,7 @@ AttentionInputs::AttentionInputs(const AttentionCall& a, Workspace workspace)
   if (!a.grad) return;
   const int64_t rows = a.q.shape[a.q.ndim - 2];
   grad = aligned(*a.grad, workspace);
-  const int64_t shape[] = {a.log_sums.numel / std::max<int64_t>(rows, 1), pair_rows(rows), 2};
+  const int64_t shape[] = {a.log_sums.numel / std::max<int64_t>(rows, 1), pair_rows(a), 2};
   pairs = workspace.take(shape, DType::F32);
 }
 

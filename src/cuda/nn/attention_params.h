@@ -1,6 +1,7 @@
 // Parameters and tile sizes of the attention kernels; compiled by both compilers, so plain types only.
 #pragma once
 #include "cuda/common/axes_params.h"
+#include "cuda/runtime/fault_params.h"
 
 namespace strata::cuda::attention {
 
@@ -28,9 +29,23 @@ struct Params {
   FastDivisor batch[kBatchDims];              // sizes of the batch dimensions, outer first
   int32_t batches;                            // their product
   int32_t rows, columns, width, value_width;  // queries, keys, features of queries and keys, features of values
-  int32_t pair_rows;                          // rows, rounded up to kPairRows
+  int32_t pair_rows;                          // pairs of an entry of the batch: see Part::pairs
   int32_t causal;                             // row i attends to the columns up to i
   float scale;
+  // Of the mma.sync kernels. Row i attends to the columns from i + diagonal - left to i + diagonal + right, where the
+  // diagonal is 0 or, with from_end, columns - rows.
+  int32_t left, right, from_end;
+  // The rows of a matrix may be those of several sequences; `rows` and `columns` are then those of the longest one.
+  int32_t sequences, total_rows, total_columns;
+  uint64_t row_starts, column_starts;  // int32 [sequences + 1]; 0: there is one sequence
+};
+inline constexpr int kFar = 1 << 29;  // `left` and `right` without a limit; more than any size
+
+// Checks the starts of sequences: see attention_sequences.cu.
+struct SequenceParams {
+  uint64_t starts;
+  int32_t sequences, total, longest;
+  FaultSink faults;
 };
 
 // Sizes of the mma.sync kernels for heads of up to kWidth features.

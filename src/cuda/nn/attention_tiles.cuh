@@ -49,6 +49,65 @@ struct Place {
   }
 };
 
+// What a block computes: of one entry of the batch, the rows of one sequence.
+struct Part {
+  Place place;
+  int sequence, tile, rows, columns, first_row, first_column, diagonal;
+
+  static __device__ __forceinline__ Part of(const Params& p, int index, int tiles) {
+    const int entry = index / tiles;
+    Part part = of_entry(p, entry);
+    part.tile = index - entry * tiles;
+    return part;
+  }
+  static __device__ __forceinline__ Part of_entry(const Params& p, int entry) {
+    Part part;
+    part.tile = part.first_row = part.first_column = 0;
+    part.rows = p.rows;
+    part.columns = p.columns;
+    part.sequence = p.row_starts ? entry / p.batches : 0;
+    part.place = Place::of_entry(p, entry - part.sequence * p.batches);
+    if (p.row_starts) {
+      part.find(p.row_starts, p.total_rows, p.rows, part.first_row, part.rows);
+      part.find(p.column_starts, p.total_columns, p.columns, part.first_column, part.columns);
+    }
+    part.diagonal = p.from_end ? part.columns - part.rows : 0;
+    return part;
+  }
+  // Starts that are invalid are reported by a kernel of their own; here they cause no access out of bounds.
+  __device__ __forceinline__ void find(uint64_t starts, int total, int longest, int& first, int& count) const {
+    const int* at = reinterpret_cast<const int*>(starts) + sequence;
+    first = min(max(at[0], 0), total);
+    count = min(min(max(at[1], first), total) - first, longest);
+  }
+  __device__ __forceinline__ uint16_t* queries(const Matrices& m) const { return place.matrix(m) + first_row * m.row; }
+  __device__ __forceinline__ uint16_t* keys(const Matrices& m) const { return place.matrix(m) + first_column * m.row; }
+  __device__ __forceinline__ float* log_sums(const Params& p) const {
+    return reinterpret_cast<float*>(p.log_sums) + int64_t(place.entry) * p.total_rows + first_row;
+  }
+  // The pairs of each sequence begin at a multiple of kPairRows, so that there are pairs for whole tiles of queries.
+  __device__ __forceinline__ float2* pairs(const Params& p) const {
+    const int64_t first = p.row_starts ? int64_t(first_row / kPairRows + sequence) * kPairRows : 0;
+    return reinterpret_cast<float2*>(p.pairs) + int64_t(place.entry) * p.pair_rows + first;
+  }
+  __device__ __forceinline__ int first_column_of(const Params& p, int row) const {
+    return max(row + diagonal - p.left, 0);
+  }
+  __device__ __forceinline__ int end_column_of(const Params& p, int row) const {
+    return min(row + diagonal + p.right + 1, columns);
+  }
+  __device__ __forceinline__ int first_row_of(const Params& p, int column) const {
+    return max(column - diagonal - p.right, 0);
+  }
+  __device__ __forceinline__ int end_row_of(const Params& p, int column) const {
+    return min(column - diagonal + p.left + 1, rows);
+  }
+  // Whether the scores of a tile of rows and columns contain some that are removed.
+  __device__ __forceinline__ bool removes(const Params& p, int row, int row_count, int column, int column_count) const {
+    return column + column_count > end_column_of(p, row) || column < row + row_count - 1 + diagonal - p.left;
+  }
+};
+
 template <int kWidth> struct Tile {
   static constexpr int kRowBytes = 2 * kWidth, kPieces = kWidth / 8;
 
@@ -201,24 +260,25 @@ __device__ __forceinline__ void add_weighted(float (&d)[kFrags][kWidth / 8][4], 
   }
 }
 
-// Replaces the elements of keys past the end or in the future. `row` and `column` are those of a lane's first element;
-// kAcross: the fragments' rows are keys and their columns are queries.
+// Replaces the elements outside the window and those of keys past the end. `row` and `column` are those of a lane's first
+// element; kAcross: the fragments' rows are keys and their columns are queries.
 template <bool kAcross, int kFrags, int kColumns>
-__device__ __forceinline__ void remove_outside(const Params& p, float (&s)[kFrags][kColumns][4], int row, int column,
-                                               float by) {
+__device__ __forceinline__ void remove_outside(const Params& p, const Part& part, float (&s)[kFrags][kColumns][4],
+                                               int row, int column, float by) {
 #pragma unroll
   for (int f = 0; f < kFrags; ++f)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int y = row + f * 16 + half * 8;
-      // Columns of this row that stay: up to `most`, or from `least` on.
-      const int most = (p.causal ? min(y, p.columns - 1) : p.columns - 1) - column;
-      const int least = y >= p.columns ? 0x7fffffff : (p.causal ? y : 0) - column;
+      // The columns of this row that stay.
+      int first = (kAcross ? part.first_row_of(p, y) : part.first_column_of(p, y)) - column;
+      const int end = (kAcross ? part.end_row_of(p, y) : part.end_column_of(p, y)) - column;
+      if (kAcross && y >= part.columns) first = kFar;
 #pragma unroll
       for (int j = 0; j < kColumns; ++j)
 #pragma unroll
         for (int e = 0; e < 2; ++e)
-          if (kAcross ? j * 8 + e < least : j * 8 + e > most) s[f][j][half * 2 + e] = by;
+          if (j * 8 + e < first || j * 8 + e >= end) s[f][j][half * 2 + e] = by;
     }
 }
 

@@ -57,6 +57,12 @@ void raise_faults(const Gpu& gpu) {
     case FaultCode::Probability:
       fail(ErrorKind::Runtime, fmt::format("{}: all elements of input should be between 0 and 1, found {} {}", op,
                                            std::bit_cast<double>(found.value), where));
+    case FaultCode::Start:
+      fail(
+        ErrorKind::Index,
+        fmt::format("{}: a sequence starts at {}, where {} was the limit: starts must begin with 0, not decrease, end "
+                    "with the number of rows, and no sequence may be longer than max_q or max_k {}",
+                    op, found.value, found.limit, where));
     case FaultCode::None: break;
   }
 }

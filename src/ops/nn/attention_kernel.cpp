@@ -1,10 +1,9 @@
 // The op of scaled_dot_product_attention without dropout: no matrix of weights is stored, forward or backward.
 #include "strata/args/nn/attention_kernel.h"
 #include "autograd/autograd.h"
-#include "cpu/nn/attention.h"
-#include "cpu/staging.h"
 #include "cuda/nn/attention.h"
 #include "ops/device_inputs.h"
+#include "ops/nn/attention_rows.h"
 #include "ops/planned.h"
 #include "ops/transfer.h"
 
@@ -31,8 +30,9 @@ Attention sizes_of(const TensorImpl& q, const TensorImpl& k, const TensorImpl& v
   a.columns = k.shape[n - 2];
   a.width = q.shape[n - 1];
   a.value_width = v.shape[n - 1];
-  a.causal = causal;
+  if (causal) a.right = 0;
   a.scale = scale;
+  a.log_step = a.rows;
   return a;
 }
 
@@ -69,34 +69,6 @@ Tensor additive(const Tensor& mask, DType type) {
   return masked_fill(zeros(mask.shape(), type, mask.device()), logical_not(mask), -HUGE_VAL);
 }
 
-// A tensor as float or double with contiguous features: in place if possible.
-template <class T> struct Rows {
-  Tensor tensor;
-  explicit Rows(const TensorImpl& t) {
-    const bool plain = t.dtype == dtype_of<T> && (t.shape[t.ndim - 1] == 1 || t.strides[t.ndim - 1] == 1);
-    tensor = plain ? cpu::borrow(t) : cpu::staged(t, dtype_of<T>);
-  }
-  Matrices<const T> get() const { return matrices<const T>(*tensor); }
-  template <class E> static Matrices<E> matrices(const TensorImpl& t) {
-    Matrices<E> m;
-    m.data = reinterpret_cast<E*>(t.data);
-    m.row = t.strides[t.ndim - 2];
-    for (int d = 0; d < t.ndim - 2; ++d) m.step[d] = t.strides[d];
-    return m;
-  }
-};
-// An output, or a contiguous temporary of another dtype.
-template <class T> struct OutRows {
-  const Tensor& user;
-  Tensor tensor;
-  explicit OutRows(const Tensor& t)
-      : user(t), tensor(t.dtype() == dtype_of<T> ? t : make_tensor(t.shape(), dtype_of<T>)) {}
-  Matrices<T> get() const { return Rows<T>::template matrices<T>(*tensor); }
-  void finish() const {
-    if (tensor.get() != user.get()) cpu::copy_values(*user, *tensor);
-  }
-};
-
 // A mask on the CPU as numbers to add.
 template <class T> struct MaskRows {
   Tensor tensor;
@@ -104,7 +76,9 @@ template <class T> struct MaskRows {
     const autograd::NoGrad no_grad;
     if (mask) tensor = contiguous(additive(alias(*mask), dtype_of<T>));
   }
-  Matrices<const T> get() const { return tensor ? Rows<T>::template matrices<const T>(*tensor) : Matrices<const T>(); }
+  Matrices<const T> get() const {
+    return tensor ? AttentionRows<T>::template matrices<const T>(*tensor) : Matrices<const T>();
+  }
 };
 
 template <class Run> void run_attention_forward(const Call& c, Run run) {
@@ -113,9 +87,9 @@ template <class Run> void run_attention_forward(const Call& c, Run run) {
   const Attention a = sizes_of(q, k, v, arg.is_causal(), arg.scale());
   if (c.outs[0].numel() == 0 && c.outs[1].numel() == 0) return;
   cpu::dispatch_float(q.dtype, [&]<class T>() {
-    const Rows<T> query(q), key(k), value(v);
+    const AttentionRows<T> query(q), key(k), value(v);
     const MaskRows<T> mask(arg.share_mask());
-    const OutRows<T> out(c.outs[0]);
+    const AttentionOutRows<T> out(c.outs[0]);
     run(a, cpu::AttentionForward<T>{query.get(), key.get(), value.get(), mask.get(), out.get(),
                                     c.outs[1].template data<T>()});
     out.finish();
@@ -126,10 +100,10 @@ template <class Run> void run_attention_backward(const Call& c, Run run) {
   const TensorImpl &q = arg.query(), &k = arg.key(), &v = arg.value();
   const Attention a = sizes_of(q, k, v, arg.is_causal(), arg.scale());
   cpu::dispatch_float(q.dtype, [&]<class T>() {
-    const Rows<T> grad(arg.grad()), query(q), key(k), value(v), result(arg.output());
+    const AttentionRows<T> grad(arg.grad()), query(q), key(k), value(v), result(arg.output());
     const MaskRows<T> mask(arg.share_mask());
     const cpu::In<T> log_sums(arg.log_sums());
-    const OutRows<T> gq(c.outs[0]), gk(c.outs[1]), gv(c.outs[2]);
+    const AttentionOutRows<T> gq(c.outs[0]), gk(c.outs[1]), gv(c.outs[2]);
     if (a.batches())
       run(a, cpu::AttentionBackward<T>{grad.get(), query.get(), key.get(), value.get(), result.get(), mask.get(),
                                        log_sums.get(), gq.get(), gk.get(), gv.get()});

@@ -1,6 +1,6 @@
-"""Multi-head attention as one function, as torch.nn.functional has it."""
+"""Multi-head attention as one function, as torch.nn.functional has it; varlen.py has attention of sequences of different lengths."""
 
-from .. import _C
+from ... import _C
 
 _attention = _C.ops["_multi_head_attention"]
 
