@@ -71,6 +71,7 @@ contiguous_format, preserve_format, channels_last, channels_last_3d = (
 globals().update({name: op for name, op in _C.ops.items() if "." not in name and not op.internal})
 
 from . import _functions as _functions  # noqa: E402
+from . import _overrides as _overrides  # noqa: E402
 from . import _variants  # noqa: E402
 
 globals().update(_variants.FUNCTIONS)

@@ -221,6 +221,7 @@ def get_printoptions():
     return _C._get_printoptions()
 
 
+@_C._overridable
 def chain_matmul(*matrices, out=None):
     """The product of several matrices in the cheapest order."""
     if len(matrices) == 1 and isinstance(matrices[0], (list, tuple)):
@@ -229,6 +230,7 @@ def chain_matmul(*matrices, out=None):
     return result if out is None else out.copy_(result)
 
 
+@_C._overridable
 def tensordot(a, b, dims=2, out=None):
     """Sums of products over `dims`: a number of dimensions, or the dimensions of a and those of b."""
     if is_tensor(dims):

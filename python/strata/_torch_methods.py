@@ -98,8 +98,8 @@ def is_coalesced(self):
 
 @_method
 def as_subclass(self, cls):
-    """The same memory as an object of a subclass."""
-    return Tensor._make_subclass(cls, self, self.requires_grad)
+    """A view of the tensor as an object of a subclass; gradients flow through it."""
+    return _C._as_subclass(self, cls)
 
 
 @_method

@@ -108,6 +108,8 @@ FUNCTIONS = dict(
     equal=equal,
     allclose=allclose,
 )
+for _name, _function in FUNCTIONS.items():
+    FUNCTIONS[_name] = _C._overridable(_function)
 
 
 def _where_method(self, condition, other):

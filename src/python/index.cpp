@@ -1,6 +1,8 @@
 // x[...] and x[...] = value.
+#include <algorithm>
+
 #include "ops/indexing/expression.h"
-#include "python/binding.h"
+#include "python/overrides.h"
 #include "strata/ops/movement/copy.h"
 
 namespace strata::python {
@@ -45,10 +47,28 @@ std::vector<Index> items_of(PyObject* key) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) items.push_back(item_of(PyTuple_GET_ITEM(key, i)));
   return items;
 }
+
+// Whether the __torch_function__ of a part of the key, such as a bound of a slice, may handle the access.
+bool key_overrides(PyObject* key) {
+  if (PyTuple_Check(key)) {
+    PyObject** items = PySequence_Fast_ITEMS(key);
+    return std::any_of(items, items + PyTuple_GET_SIZE(key), key_overrides);
+  }
+  if (!PySlice_Check(key)) return overrides(key);
+  const auto* s = reinterpret_cast<PySliceObject*>(key);
+  return overrides(s->start) || overrides(s->stop) || overrides(s->step);
+}
+PyObject* override_item(const char* name, PyObject* self, PyObject* key, PyObject* value) {
+  PyObject* values[] = {self, key, value};
+  const Object function(need(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), name)));
+  return call_override(function.get(), values, value ? 3 : 2, nullptr);
+}
 }  // namespace
 
 PyObject* get_item(PyObject* self, PyObject* key) {
   return guarded([&] {
+    if (any_overrides(&self, 1) || (!PyLong_CheckExact(key) && key_overrides(key))) [[unlikely]]
+      if (PyObject* result = override_item("__getitem__", self, key, nullptr)) return result;
     const Tensor t = tensor_of(self);
     if (PyLong_CheckExact(key)) {  // x[3]
       const Index item = item_of(key);
@@ -63,6 +83,8 @@ PyObject* get_item(PyObject* self, PyObject* key) {
 int set_item(PyObject* self, PyObject* key, PyObject* value) {
   return guarded([&] {
     STRATA_CHECK(value, Type, "Tensor does not support deleting items");
+    if (any_overrides(&self, 1) || overrides(value) || key_overrides(key)) [[unlikely]]
+      if (const Object result(override_item("__setitem__", self, key, value)); result) return 0;
     const Tensor t = tensor_of(self);
     const std::vector<Index> items = items_of(key);
     Value number;

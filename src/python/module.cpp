@@ -15,6 +15,7 @@
 #include "dispatch/tuning.h"
 #include "python/binding.h"
 #include "python/library.h"
+#include "python/overrides.h"
 #include "tensor/generator.h"
 #include "tensor/package_name.h"
 
@@ -353,8 +354,8 @@ bool init(PyObject* module) {
   out_of_memory_error = PyErr_NewExceptionWithDoc(
     "strata.OutOfMemoryError", "No memory for a tensor; the message says who holds what.", PyExc_RuntimeError, nullptr);
   if (!out_of_memory_error || PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) < 0) return false;
-  if (!init_types(module) || !init_tensor_type(module) || !init_op_type(module) || !init_autograd(module) ||
-      !init_kernels(module))
+  if (!init_types(module) || !init_tensor_type(module) || !init_op_type(module) || !init_overrides(module) ||
+      !init_autograd(module) || !init_kernels(module))
     return false;
   for (PyMethodDef* table : {conversion_functions, autograd_functions, dlpack_functions, file_functions,
                              optim_functions, value_functions, device_functions, device_memory_functions,

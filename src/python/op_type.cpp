@@ -4,6 +4,7 @@
 
 #include "python/library.h"
 #include "python/number_arguments.h"
+#include "python/overrides.h"
 #include "python/parse.h"
 #include "tensor/package_name.h"
 
@@ -258,7 +259,10 @@ PyObject* run(const Overload& o, const Attempt& a, bool inplace) {
 PyObject* call_op(PyObject* self, PyObject* const* values, size_t flagged, PyObject* keywords) {
   const PyOp& me = op_at(self);
   const auto given = static_cast<uint32_t>(PyVectorcall_NARGS(flagged));
+  const size_t all = given + static_cast<size_t>(keywords ? PyTuple_GET_SIZE(keywords) : 0);
   return guarded([&]() -> PyObject* {
+    if (any_overrides(values, all)) [[unlikely]]
+      if (PyObject* result = call_override(self, values, given, keywords)) return result;
     std::vector<std::string> reasons;
     for (bool strict = me.overloads->size() > 1;; strict = false) {
       reasons.clear();
@@ -266,11 +270,16 @@ PyObject* call_op(PyObject* self, PyObject* const* values, size_t flagged, PyObj
         Attempt a;
         a.parser.strict = strict;
         a.inplace_keyword = me.inplace_keyword;
-        if (a.read(o, values, given, keywords)) [[likely]]
+        if (a.read(o, values, given, keywords)) [[likely]] {
+          if (a.parser.subclasses) [[unlikely]]
+            if (PyObject* result = call_override(self, values, given, keywords)) return result;
           return run(o, a, me.inplace || a.inplace);
+        }
         reasons.push_back(std::move(a.why));
       }
-      if (!strict) return no_match(me, reasons);
+      if (strict) continue;
+      PyObject* result = call_override(self, values, given, keywords);  // of an element of a list
+      return result ? result : no_match(me, reasons);
     }
   });
 }

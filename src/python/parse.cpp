@@ -157,6 +157,7 @@ bool Parser::tensors_from(const Param& p, PyObject* const* items, Py_ssize_t n, 
     if (item == Py_None && p.optional_items) space.emplace_back();
     else if (is_tensor(item)) space.push_back(tensor_of(item));
     else return false;
+    subclasses |= Py_TYPE(item) != tensor_type;
   }
   return assign(v, Value(TensorList(std::span<const Tensor>(space))));
 }

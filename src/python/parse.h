@@ -16,7 +16,8 @@ template <class T, class V> bool assign(T& to, V value) {
 class Parser {
  public:
   Args args;
-  bool strict = false;  // no conversion between tensors and numbers: tried first if a name has several overloads
+  bool subclasses = false;  // whether a list of tensors has objects of subclasses, which may handle the call
+  bool strict = false;      // no conversion between tensors and numbers: tried first if a name has several overloads
 
   bool value(const OpRecord& op, const Param& p, PyObject* o,
              Value& v);  // false: the object does not fit (no Python error set)

@@ -1,6 +1,6 @@
 // Attributes and methods of Tensor that are not ops.
 #include "base/warning.h"
-#include "python/binding.h"
+#include "python/overrides.h"
 #include "strata/ops/movement/views.h"
 
 namespace strata::python {
@@ -266,11 +266,28 @@ PyObject* method_is_set_to(PyObject* self, PyObject* other) {
 }  // namespace
 
 PyObject* tensor_repr(PyObject* self) {
-  return guarded([&] { return PyUnicode_FromString(tensor_of(self).to_string().c_str()); });
+  return guarded([&] {
+    std::string text = tensor_of(self).to_string();
+    if (Py_TYPE(self) == tensor_type || !type_overrides(Py_TYPE(self))) return PyUnicode_FromString(text.c_str());
+    // A subclass prints its own name in the place of "tensor"; later lines move with the bracket.
+    constexpr std::string_view kPlain = "tensor";
+    const std::string_view full = Py_TYPE(self)->tp_name;
+    const std::string name(full.substr(full.rfind('.') + 1));
+    if (!text.starts_with(kPlain)) return PyUnicode_FromString(text.c_str());
+    const std::string indent = "\n" + std::string(kPlain.size() + 1, ' ');
+    for (size_t at = text.find(indent); at != text.npos; at = text.find(indent, at + 1))
+      text.replace(at, indent.size(), "\n" + std::string(name.size() + 1, ' '));
+    return PyUnicode_FromString((name + text.substr(kPlain.size())).c_str());
+  });
 }
 
+// The closure is the name, which handlers of subclasses are found by.
 #define STRATA_GET(name, get) \
-  { name, get, nullptr, nullptr, nullptr }
+  { name, overridable_property<get>, nullptr, nullptr, const_cast<char*>(name) }
+#define STRATA_GET_SET(name) \
+  { #name, overridable_property < get_##name>, set_##name, nullptr, const_cast < char*>(#name) }
+#define STRATA_METHOD(name, f, flags, doc) \
+  { name, overridable<name, f>, flags, doc }
 PyGetSetDef tensor_properties[] = {STRATA_GET("shape", get_shape),
                                    STRATA_GET("dtype", get_dtype),
                                    STRATA_GET("device", get_device),
@@ -286,8 +303,8 @@ PyGetSetDef tensor_properties[] = {STRATA_GET("shape", get_shape),
                                    STRATA_GET("is_meta", get_is_meta),
                                    STRATA_GET("layout", get_layout),
                                    STRATA_GET("_version", get_version),
-                                   {"real", get_real, set_real, nullptr, nullptr},
-                                   {"imag", get_imag, set_imag, nullptr, nullptr},
+                                   STRATA_GET_SET(real),
+                                   STRATA_GET_SET(imag),
                                    STRATA_GET("is_leaf", get_is_leaf),
                                    STRATA_GET("retains_grad", get_retains_grad),
                                    STRATA_GET("_base", get_base),
@@ -296,39 +313,45 @@ PyGetSetDef tensor_properties[] = {STRATA_GET("shape", get_shape),
                                    STRATA_GET("H", get_H),
                                    STRATA_GET("mH", get_mH),
                                    {"__dict__", get_attributes, PyObject_GenericSetDict, nullptr, nullptr},
-                                   {"requires_grad", get_requires_grad, set_requires_grad, nullptr, nullptr},
-                                   {"grad", get_grad, set_grad, nullptr, nullptr},
-                                   {"data", get_data, set_data, nullptr, nullptr},
+                                   STRATA_GET_SET(requires_grad),
+                                   STRATA_GET_SET(grad),
+                                   STRATA_GET_SET(data),
                                    {}};
-#undef STRATA_GET
 PyMethodDef tensor_methods[] = {
-  {"size", method(method_size), METH_VARARGS | METH_KEYWORDS, "The sizes, or one of them."},
-  {"stride", method(method_stride), METH_VARARGS | METH_KEYWORDS, "The strides in elements, or one of them."},
-  {"dim", method_dim, METH_NOARGS, "The number of dimensions."},
-  {"ndimension", method_dim, METH_NOARGS, "The number of dimensions."},
-  {"numel", method_numel, METH_NOARGS, "The number of elements."},
-  {"nelement", method_numel, METH_NOARGS, "The number of elements."},
-  {"element_size", method_element_size, METH_NOARGS, "Bytes per element."},
-  {"data_ptr", method_data_ptr, METH_NOARGS, "The address of the first element."},
-  {"storage_offset", method_storage_offset, METH_NOARGS,
-   "Elements between the start of the memory and the first element."},
-  {"is_floating_point", method_is_floating, METH_NOARGS, "Whether the dtype is a floating one."},
-  {"is_signed", method_is_signed, METH_NOARGS, "Whether the dtype is signed."},
-  {"is_complex", method_is_complex, METH_NOARGS, "Whether the dtype is a complex one."},
-  {"is_conj", method_false, METH_NOARGS, "False: conj() computes its result at once."},
-  {"is_neg", method_false, METH_NOARGS, "False: there is no lazy negation."},
-  {"__complex__", method_complex, METH_NOARGS, "The only element as a complex number."},
-  {"is_inference", method_is_inference, METH_NOARGS, "Whether it was made under inference_mode()."},
-  {"get_device", method_get_device, METH_NOARGS, "The device number, -1 on the CPU."},
-  {"is_contiguous", method(method_is_contiguous), METH_VARARGS | METH_KEYWORDS, "Whether the elements are contiguous."},
-  {"item", method_item, METH_NOARGS, "The only element as a Python number."},
-  {"tolist", method_tolist, METH_NOARGS, "The elements as nested lists."},
-  {"requires_grad_", method(method_requires_grad_), METH_VARARGS | METH_KEYWORDS, "Asks for a gradient, in place."},
-  {"detach_", method_detach_, METH_NOARGS, "Forgets the history, in place."},
-  {"retain_grad", method_retain_grad, METH_NOARGS, "Keeps .grad of a computed tensor after backward()."},
+  {"size", method(overridable_keywords<"size", method_size>), METH_VARARGS | METH_KEYWORDS,
+   "The sizes, or one of them."},
+  {"stride", method(overridable_keywords<"stride", method_stride>), METH_VARARGS | METH_KEYWORDS,
+   "The strides in elements, or one of them."},
+  STRATA_METHOD("dim", method_dim, METH_NOARGS, "The number of dimensions."),
+  STRATA_METHOD("ndimension", method_dim, METH_NOARGS, "The number of dimensions."),
+  STRATA_METHOD("numel", method_numel, METH_NOARGS, "The number of elements."),
+  STRATA_METHOD("nelement", method_numel, METH_NOARGS, "The number of elements."),
+  STRATA_METHOD("element_size", method_element_size, METH_NOARGS, "Bytes per element."),
+  STRATA_METHOD("data_ptr", method_data_ptr, METH_NOARGS, "The address of the first element."),
+  STRATA_METHOD("storage_offset", method_storage_offset, METH_NOARGS,
+                "Elements between the start of the memory and the first element."),
+  STRATA_METHOD("is_floating_point", method_is_floating, METH_NOARGS, "Whether the dtype is a floating one."),
+  STRATA_METHOD("is_signed", method_is_signed, METH_NOARGS, "Whether the dtype is signed."),
+  STRATA_METHOD("is_complex", method_is_complex, METH_NOARGS, "Whether the dtype is a complex one."),
+  STRATA_METHOD("is_conj", method_false, METH_NOARGS, "False: conj() computes its result at once."),
+  STRATA_METHOD("is_neg", method_false, METH_NOARGS, "False: there is no lazy negation."),
+  STRATA_METHOD("__complex__", method_complex, METH_NOARGS, "The only element as a complex number."),
+  STRATA_METHOD("is_inference", method_is_inference, METH_NOARGS, "Whether it was made under inference_mode()."),
+  STRATA_METHOD("get_device", method_get_device, METH_NOARGS, "The device number, -1 on the CPU."),
+  {"is_contiguous", method(overridable_keywords<"is_contiguous", method_is_contiguous>), METH_VARARGS | METH_KEYWORDS,
+   "Whether the elements are contiguous."},
+  STRATA_METHOD("item", method_item, METH_NOARGS, "The only element as a Python number."),
+  STRATA_METHOD("tolist", method_tolist, METH_NOARGS, "The elements as nested lists."),
+  {"requires_grad_", method(overridable_keywords<"requires_grad_", method_requires_grad_>),
+   METH_VARARGS | METH_KEYWORDS, "Asks for a gradient, in place."},
+  STRATA_METHOD("detach_", method_detach_, METH_NOARGS, "Forgets the history, in place."),
+  STRATA_METHOD("retain_grad", method_retain_grad, METH_NOARGS, "Keeps .grad of a computed tensor after backward()."),
   {"_storage_bytes", method_storage_bytes, METH_NOARGS,
    "The whole storage, as a tensor of bytes over the same memory."},
-  {"is_set_to", method_is_set_to, METH_O, "Whether both are the same view of the same memory."},
+  STRATA_METHOD("is_set_to", method_is_set_to, METH_O, "Whether both are the same view of the same memory."),
   {}};
+#undef STRATA_METHOD
+#undef STRATA_GET_SET
+#undef STRATA_GET
 
 }  // namespace strata::python

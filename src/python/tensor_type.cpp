@@ -1,4 +1,5 @@
 // The Tensor type: a heap type with operators in its slots and a free list of objects.
+#include "python/overrides.h"
 #include "python/parse.h"
 #include "strata/ops/movement/copy.h"
 #include "strata/ops/movement/views.h"
@@ -75,28 +76,30 @@ enum Operator {
 };
 struct OperatorName {
   const char* name;
+  const char* reflected;       // the method that handlers see for `number - tensor`; null: the op itself
+  const char* seen = nullptr;  // the method that they see for `tensor // x`; null: the op itself
   PyObject *plain = nullptr, *inplace = nullptr;  // callables, for everything except the fast path
   const OpRecord* record = nullptr;               // of two tensors, if a fast path exists
 };
-OperatorName operators[kOperators] = {{"add"},
-                                      {"sub"},
-                                      {"mul"},
-                                      {"div"},
-                                      {"floor_divide"},
-                                      {"remainder"},
-                                      {"pow"},
-                                      {"matmul"},
-                                      {"bitwise_and"},
-                                      {"bitwise_or"},
-                                      {"bitwise_xor"},
-                                      {"bitwise_left_shift"},
-                                      {"bitwise_right_shift"},
-                                      {"eq"},
-                                      {"ne"},
-                                      {"lt"},
-                                      {"le"},
-                                      {"gt"},
-                                      {"ge"}};
+OperatorName operators[kOperators] = {{"add", nullptr},
+                                      {"sub", "__rsub__"},
+                                      {"mul", nullptr},
+                                      {"div", "__rtruediv__"},
+                                      {"floor_divide", "__rfloordiv__", "__floordiv__"},
+                                      {"remainder", "__rmod__"},
+                                      {"pow", "__rpow__"},
+                                      {"matmul", "__rmatmul__"},
+                                      {"bitwise_and", nullptr, "__and__"},
+                                      {"bitwise_or", nullptr, "__or__"},
+                                      {"bitwise_xor", nullptr, "__xor__"},
+                                      {"bitwise_left_shift", "__rlshift__", "__lshift__"},
+                                      {"bitwise_right_shift", "__rrshift__", "__rshift__"},
+                                      {"eq", nullptr, "__eq__"},
+                                      {"ne", nullptr},
+                                      {"lt", nullptr},
+                                      {"le", nullptr},
+                                      {"gt", nullptr},
+                                      {"ge", nullptr}};
 
 bool is_operand(PyObject* o) {
   return is_tensor(o) || PyFloat_Check(o) || PyLong_Check(o) || PyComplex_Check(o) ||
@@ -115,6 +118,7 @@ Object as_operand(PyObject* o) {
 bool quick_operand(PyObject* o, bool numbers, Value& v) {
   if (Py_TYPE(o) == tensor_type) [[likely]]
     return assign(v, impl_of(o));
+  if (Py_TYPE(o) == parameter_type) return assign(v, impl_of(o));
   if (!numbers) return false;
   if (PyFloat_CheckExact(o)) return assign(v, Value(PyFloat_AS_DOUBLE(o)));
   return PyLong_CheckExact(o) && number_value(o, v);
@@ -126,7 +130,20 @@ bool quick_operand(PyObject* o, bool numbers, Value& v) {
   const WithoutGil unlock;
   return call(op, held.get());
 }
+// The result of a handler (__torch_function__) of one of the operands, null if there is none. Handlers see the methods
+// that they see in PyTorch, with the tensor first.
+PyObject* override_operator(const OperatorName& op, PyObject* left, PyObject* right) {
+  PyObject* values[] = {left, right};
+  if (!any_overrides(values, 2)) return nullptr;
+  const bool reflected = !is_tensor(left) && is_tensor(right);
+  if (reflected) std::swap(values[0], values[1]);
+  const char* method = reflected ? op.reflected : op.seen;
+  const Object function(method ? need(PyObject_GetAttrString(reinterpret_cast<PyObject*>(tensor_type), method))
+                               : Py_NewRef(op.plain));
+  return call_override(function.get(), values, 2, nullptr, true);
+}
 [[gnu::noinline]] PyObject* call_plain(const OperatorName& op, PyObject* left, PyObject* right) {
+  if (PyObject* result = override_operator(op, left, right)) return result;
   if (!is_operand(left) || !is_operand(right)) Py_RETURN_NOTIMPLEMENTED;
   const Object a = as_operand(left), b = as_operand(right);
   PyObject* values[] = {a.get(), b.get()};
@@ -141,7 +158,7 @@ template <Operator k> PyObject* binary(PyObject* left, PyObject* right) {
     Args args = op.record->defaults;
     const bool quick =
       quick_operand(left, op.record->numbers, args[0]) && quick_operand(right, op.record->numbers, args[1]);
-    if (!quick) [[unlikely]]
+    if (!quick || active_modes) [[unlikely]]
       return call_plain(op, left, right);
     constexpr int64_t kLongWork = 1 << 15;
     const auto large = [](const Value& v) { return v.tag == Tag::Tensor && v.tensor->numel > kLongWork; };
@@ -151,10 +168,10 @@ template <Operator k> PyObject* binary(PyObject* left, PyObject* right) {
 }
 
 template <Operator k> PyObject* inplace_binary(PyObject* left, PyObject* right) {
-  if (!is_operand(right)) Py_RETURN_NOTIMPLEMENTED;
+  if (!is_operand(right) && !overrides(right)) Py_RETURN_NOTIMPLEMENTED;
   if (!operators[k].inplace) return binary<k>(left, right);
   return guarded([&] {
-    const Object b = as_operand(right);
+    const Object b = overrides(right) ? Object(Py_NewRef(right)) : as_operand(right);
     PyObject* values[] = {left, b.get()};
     return PyObject_Vectorcall(operators[k].inplace, values, 2, nullptr);
   });
@@ -188,6 +205,11 @@ template <PyObject*& op> PyObject* unary(PyObject* self) { return PyObject_Vecto
 // A Scalar holds int64_t: the upper half of uint64 has to be converted before it is read.
 Tensor within_scalar(const Tensor& t, DType to_type) { return t.dtype() == DType::U64 ? to(t, to_type) : t; }
 int truth(PyObject* self) {
+  if (overrides(self)) [[unlikely]]
+    if (PyObject * result; override_method("__bool__", &self, 1, result)) {
+      const Object owned(result);
+      return result ? PyObject_IsTrue(result) : -1;
+    }
   return guarded([&]() -> int {
     const Tensor t = tensor_of(self);
     STRATA_CHECK(t.numel() != 0, Runtime, "Boolean value of Tensor with no values is ambiguous");
@@ -233,6 +255,11 @@ PyObject* to_index(PyObject* self) {
   });
 }
 Py_ssize_t length(PyObject* self) {
+  if (overrides(self)) [[unlikely]]
+    if (PyObject * result; override_method("__len__", &self, 1, result)) {
+      const Object owned(result);
+      return result ? PyLong_AsSsize_t(result) : -1;
+    }
   return guarded([&]() -> Py_ssize_t {
     STRATA_CHECK(impl_of(self)->ndim > 0, Type, "len() of a 0-d tensor");
     return impl_of(self)->shape[0];
@@ -309,6 +336,8 @@ PyObject* wrap(Tensor t) {
   return wrap_new(std::move(t), tensor_type);
 }
 
+PyObject* wrap_as(Tensor t, PyTypeObject* type) { return wrap_new(std::move(t), type); }
+
 Tensor require_tensor(PyObject* o, const char* who) {
   STRATA_CHECK(is_tensor(o), Type, "{}: expected a Tensor, got {}", who, Py_TYPE(o)->tp_name);
   return tensor_of(o);
@@ -365,8 +394,8 @@ bool init_tensor_type(PyObject* module) {
                          slot(Py_nb_invert, unary<not_op>),
                          slot(Py_nb_positive, unary<positive_op>),
                          slot(Py_nb_bool, truth),
-                         slot(Py_nb_float, to_float),
-                         slot(Py_nb_int, to_int),
+                         slot(Py_nb_float, overridable_slot<"__float__", to_float>),
+                         slot(Py_nb_int, overridable_slot<"__int__", to_int>),
                          slot(Py_nb_index, to_index),
                          slot(Py_mp_length, length),
                          slot(Py_mp_subscript, get_item),

@@ -111,4 +111,8 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     return one - soft.detach() + soft
 
 
+for _name, _function in list(globals().items()):
+    if isinstance(_function, type(_sizes)) and not _name.startswith("_"):
+        globals()[_name] = _C._overridable(_function)
+
 __all__ = [name for name in globals() if not name.startswith("_")]

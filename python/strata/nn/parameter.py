@@ -6,6 +6,8 @@ from .. import _C
 class Parameter(_C.Tensor):
     """A leaf tensor that requires a gradient by default."""
 
+    __torch_function__ = _C._disabled_torch_function_impl
+
     def __new__(cls, data=None, requires_grad=True):
         return _C.Tensor._make_subclass(cls, _C.tensor([]) if data is None else data, requires_grad)
 
@@ -13,8 +15,13 @@ class Parameter(_C.Tensor):
         return "Parameter containing:\n" + super().__repr__()
 
 
+_C._set_parameter_type(Parameter)
+
+
 class Buffer(_C.Tensor):
     """A tensor that becomes a module's buffer when it is assigned to an attribute."""
+
+    __torch_function__ = _C._disabled_torch_function_impl
 
     def __new__(cls, data=None, *, persistent=True):
         made = _C.Tensor._make_subclass(cls, _C.tensor([]) if data is None else data, False)
