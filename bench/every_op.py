@@ -1,7 +1,7 @@
 """Compares every public op of the registry with PyTorch: forward, and forward with backward.
 
 usage: every_op.py [--sizes 16,10000,1000000] [--dtypes float32,bfloat16,int64] [--threads 1,4,16] [--only REGEX]
-                   [--layouts contiguous,transposed,broadcast] [--seconds N] [--again FILE.json]
+                   [--layouts contiguous,transposed,broadcast] [--seconds N] [--again FILE.json] [--cpu-time]
                    [--out FILE.json] [--markdown FILE.md]
 
 The ops come from the registry and their arguments from the samples of their records (op_cases.py), so a new op is measured
@@ -172,11 +172,14 @@ def calls(case, inputs):
     return out, differ(results[strata], results[torch])
 
 
+clock = time.perf_counter
+
+
 def once(run, count):
-    begin = time.perf_counter()
+    begin = clock()
     for _ in range(count):
         run()
-    return (time.perf_counter() - begin) / count
+    return (clock() - begin) / count
 
 
 def compare(ours, theirs):
@@ -256,6 +259,7 @@ def mean(ratios):
     return math.exp(statistics.fmean(math.log(r) for r in ratios)) if ratios else float("nan")
 
 
+CLOCKS = {"perf_counter": "wall-clock time", "process_time": "CPU time"}
 PHASES = {"forward": "forward", "train": "forward + backward"}
 
 
@@ -296,7 +300,7 @@ def report(data, shown=40):
     yield "# Every op beside PyTorch on the CPU"
     yield ""
     yield (
-        f"`bench/every_op.py`, {facts['date']}, {facts['processor']}, PyTorch {facts['torch']}. "
+        f"`bench/every_op.py`, {facts['date']}, {facts['processor']}, PyTorch {facts['torch']}, {CLOCKS[facts['clock']]}. "
         "A ratio above 1 means that Strata is faster."
     )
     if facts["cases_left"]:
@@ -329,6 +333,7 @@ def main():
     parser.add_argument("--only", default="", help="a regular expression that names of ops must match")
     parser.add_argument("--again", help=f"measure only the cases with a ratio below {FLOOR} in this JSON file")
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no case after this time")
+    parser.add_argument("--cpu-time", action="store_true", help="for one thread on a machine with other work")
     parser.add_argument("--out", help="a JSON file for all rows")
     parser.add_argument("--markdown", help="a file for the report")
     parser.add_argument("--merge", nargs="+", default=[], help="report these JSON files; measure nothing")
@@ -375,8 +380,13 @@ def save(data, file):
 
 
 def measure_all(options):
+    global clock
+    if options.cpu_time:
+        if options.threads != [1]:
+            raise SystemExit("every_op.py: --cpu-time adds the times of all threads: use --threads 1")
+        clock = time.process_time
     facts = dict(torch=torch.__version__, strata=strata.__version__, threads=options.threads,
-                 date=time.strftime("%Y-%m-%d"), processor=processor(), cases_left=0)  # fmt: skip
+                 date=time.strftime("%Y-%m-%d"), processor=processor(), cases_left=0, clock=clock.__name__)  # fmt: skip
     data = dict(facts=facts, rows=[], not_measured={})
     cases = chosen_cases(options)
     begin = saved = time.monotonic()

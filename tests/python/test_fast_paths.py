@@ -477,3 +477,35 @@ def test_exponentials_at_the_limits():
     finite = np.isfinite(expected)
     assert (np.abs(got[finite].astype(np.float64) - expected[finite]) <= step[finite]).all()
     assert np.array_equal(got[~finite], expected[~finite], equal_nan=True)
+
+
+@pytest.mark.parametrize(
+    "low, high", [(-3, 4), (-(2**40), -(2**40) + 9), (0, 2**32 - 1), (0, 2**32), (-(2**63), 2**63 - 1)]
+)
+@pytest.mark.parametrize("shape, dim", [((5000,), 0), ((30, 115), 1), ((115, 30), 0), ((3, 500), 1), ((200000,), 0)])
+def test_orders_of_64_bit_integers(low, high, shape, dim):
+    x = np.random.default_rng(0).integers(low, high, shape, endpoint=True)
+    x.flat[:2] = low, high
+    t = strata.tensor(x)
+    for descending in (False, True):
+        values, places = strata.sort(t, dim=dim, descending=descending, stable=True)
+        # ~x instead of -x, which the smallest integer does not have
+        order = np.argsort(~x if descending else x, dim, kind="stable")
+        assert np.array_equal(places.numpy(), order)
+        assert np.array_equal(values.numpy(), np.take_along_axis(x, order, dim))
+    n = shape[dim]
+    ascending = np.sort(x, dim)
+    assert np.array_equal(strata.median(t, dim)[0].numpy(), ascending.take((n - 1) // 2, dim))
+    assert np.array_equal(strata.kthvalue(t, 3, dim)[0].numpy(), ascending.take(2, dim))
+    assert np.array_equal(strata.topk(t, 4, dim)[0].numpy(), np.flip(ascending, dim).take(range(4), dim))
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64", "float32"])
+def test_kernels_of_one_dtype_read_and_write_every_layout(layout, dtype):
+    x = np.round(numbers(4, 6, 50) * 8)
+    view, t = LAYOUTS[layout](x), view_of(strata.tensor(x).to(getattr(strata, dtype)), layout)
+    got = strata.nn.functional.avg_pool1d(t, 2, 2)
+    n = view.shape[-1] // 2 * 2
+    assert got.dtype == t.dtype
+    assert np.array_equal(got.float().numpy(), (view[..., 0:n:2] + view[..., 1:n:2]) / 2)

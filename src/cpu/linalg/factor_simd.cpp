@@ -18,7 +18,8 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 #include "cpu/vector_ops.inl"
 
-constexpr int64_t kPanel = 48;
+// Columns of a block. Small matrices leave more of their work to the products if blocks are narrow.
+int64_t panel_of(int64_t n) { return n <= 256 ? 16 : 48; }
 
 // c -= a b
 void subtract_product(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_m, int64_t a_k, const double* b,
@@ -41,9 +42,9 @@ void subtract_product(int64_t m, int64_t n, int64_t k, const double* a, int64_t 
 
 int64_t Lu(double* a, int64_t m, int64_t n, int32_t* pivots, bool pivot) {
   int64_t info = 0;
-  const int64_t count = std::min(m, n);
-  for (int64_t k0 = 0; k0 < count; k0 += kPanel) {
-    const int64_t k1 = std::min(count, k0 + kPanel);
+  const int64_t count = std::min(m, n), panel = panel_of(count);
+  for (int64_t k0 = 0; k0 < count; k0 += panel) {
+    const int64_t k1 = std::min(count, k0 + panel);
     for (int64_t k = k0; k < k1; ++k) {
       int64_t best = k;
       if (pivot)
@@ -69,8 +70,9 @@ int64_t Lu(double* a, int64_t m, int64_t n, int32_t* pivots, bool pivot) {
 }
 
 int64_t Cholesky(double* a, int64_t n) {
-  for (int64_t k0 = 0; k0 < n; k0 += kPanel) {
-    const int64_t k1 = std::min(n, k0 + kPanel);
+  const int64_t panel = panel_of(n);
+  for (int64_t k0 = 0; k0 < n; k0 += panel) {
+    const int64_t k1 = std::min(n, k0 + panel);
     subtract_product(n - k0, k1 - k0, k0, a + k0 * n, n, 1, a + k0 * n, 1, n, a + k0 * n + k0, n);
     for (int64_t i = k0; i < n; ++i)
       for (int64_t j = k0; j < std::min(i + 1, k1); ++j) {
@@ -89,9 +91,9 @@ int64_t Cholesky(double* a, int64_t n) {
 
 void SolveTriangle(const double* a, int64_t row, int64_t column, int64_t n, bool upper, bool unit, double* b,
                    int64_t r) {
-  const int64_t blocks = (n + kPanel - 1) / kPanel;
+  const int64_t panel = panel_of(n), blocks = (n + panel - 1) / panel;
   for (int64_t block = 0; block < blocks; ++block) {
-    const int64_t k0 = (upper ? blocks - 1 - block : block) * kPanel, k1 = std::min(n, k0 + kPanel);
+    const int64_t k0 = (upper ? blocks - 1 - block : block) * panel, k1 = std::min(n, k0 + panel);
     // The part already solved, above (lower) or below (upper).
     if (upper)
       subtract_product(k1 - k0, r, n - k1, a + k0 * row + k1 * column, row, column, b + k1 * r, r, 1, b + k0 * r, r);

@@ -373,9 +373,13 @@ void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c) {
           const uint64_t f =
             static_cast<uint64_t>(alpha) * static_cast<uint64_t>(x[p * g.a_k]);  // unsigned: wraps, as in PyTorch
           const int64_t* y = b + bo + p * g.b_k;
-          for (int64_t j = 0; j < g.n; ++j)
-            out[j * g.c_n] =
-              static_cast<int64_t>(static_cast<uint64_t>(out[j * g.c_n]) + f * static_cast<uint64_t>(y[j * g.b_n]));
+          if (g.c_n == 1 && g.b_n == 1)  // constant steps, so that the compiler vectorizes it
+            for (int64_t j = 0; j < g.n; ++j)
+              out[j] = static_cast<int64_t>(static_cast<uint64_t>(out[j]) + f * static_cast<uint64_t>(y[j]));
+          else
+            for (int64_t j = 0; j < g.n; ++j)
+              out[j * g.c_n] =
+                static_cast<int64_t>(static_cast<uint64_t>(out[j * g.c_n]) + f * static_cast<uint64_t>(y[j * g.b_n]));
         }
       }
     });

@@ -3,6 +3,7 @@
 #include "cpu/order/sort.h"
 
 #include <algorithm>
+#include <mutex>
 #include <numeric>
 #include <optional>
 
@@ -16,9 +17,41 @@ namespace {
 constexpr int64_t kSmall = 384;     // below: comparison sort, since buckets would cost more than the elements
 constexpr int64_t kLong = 1 << 17;  // above: one row keeps several threads busy
 
-template <class F> void with_entry(DType t, F&& f) {
-  if (size_of(t) == 8) f.template operator()<Pair>();
-  else f.template operator()<Packed>();
+// The smallest element, if all are 64-bit integers within 2^32 of it: then half the bits are enough for a key.
+std::optional<uint64_t> narrow_base(const Lines& from) {
+  if (is_floating(from.dtype()) || size_of(from.dtype()) < 8) return std::nullopt;
+  return dispatch_real(from.dtype(), [&]<class T>() -> std::optional<uint64_t> {
+    if constexpr (!std::is_integral_v<T>) {
+      return std::nullopt;
+    } else {
+      std::mutex lock;
+      T low = *from.data<T>(0), high = low;
+      parallel_for(from.count(), from.grain(1 << 15), [&](int64_t begin, int64_t end) {
+        T least = *from.data<T>(begin), most = least;
+        for (int64_t r = begin; r < end; ++r) {
+          const T* p = from.data<T>(r);
+          for (int64_t i = 0; i < from.length(); ++i) {
+            const T v = p[i * from.stride()];
+            least = std::min(least, v);
+            most = std::max(most, v);
+          }
+        }
+        const std::lock_guard hold(lock);
+        low = std::min(low, least);
+        high = std::max(high, most);
+      });
+      const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+      return range <= UINT32_MAX ? std::optional(static_cast<uint64_t>(low)) : std::nullopt;
+    }
+  });
+}
+
+// f.operator()<entry>(base of keys)
+template <class F> void with_entry(const Lines& from, F&& f) {
+  if (size_of(from.dtype()) < 8) return f.template operator()<Packed>(0);
+  const std::optional<uint64_t> base = narrow_base(from);
+  if (base) f.template operator()<Packed>(*base);
+  else f.template operator()<Pair>(0);
 }
 
 void check_length(int64_t n, const char* op) {
@@ -62,7 +95,8 @@ template <class E> int64_t merge_cut(const E* a, int64_t na, const E* b, int64_t
 }
 
 template <class E>
-void sort_long_row(const Lines& from, int64_t row, bool descending, const Lines* values, const Lines* indices) {
+void sort_long_row(const Lines& from, int64_t row, bool descending, uint64_t base, const Lines* values,
+                   const Lines* indices) {
   const int64_t n = from.length();
   std::vector<E> store_a(static_cast<size_t>(n)), store_b(static_cast<size_t>(n));
   E *a = store_a.data(), *b = store_b.data();
@@ -72,7 +106,7 @@ void sort_long_row(const Lines& from, int64_t row, bool descending, const Lines*
     for (int64_t p = begin; p < end; ++p) {
       const int64_t at = p * part, m = std::min(part, n - at);
       if (m <= 0) continue;
-      make_entries<E>(from.dtype(), from.at(row) + at * from.stride() * element, from.stride(), m, at, descending,
+      make_entries<E>(from.dtype(), from.at(row) + at * from.stride() * element, from.stride(), m, at, descending, base,
                       a + at);
       const E* sorted = sort_entries(a + at, b + at, m);
       if (sorted != a + at) std::copy_n(sorted, m, a + at);
@@ -94,11 +128,11 @@ void sort_long_row(const Lines& from, int64_t row, bool descending, const Lines*
 }
 
 // body(row, entries in order of index, a scratch array of the same length) for all rows.
-template <class E, class Body> void for_rows(const Lines& from, bool descending, const Body& body) {
+template <class E, class Body> void for_rows(const Lines& from, bool descending, uint64_t base, const Body& body) {
   parallel_for(from.count(), from.grain(1 << 13), [&](int64_t begin, int64_t end) {
     std::vector<E> entries(static_cast<size_t>(from.length())), other(static_cast<size_t>(from.length()));
     for (int64_t r = begin; r < end; ++r) {
-      make_entries<E>(from.dtype(), from.at(r), from.stride(), from.length(), 0, descending, entries.data());
+      make_entries<E>(from.dtype(), from.at(r), from.stride(), from.length(), 0, descending, base, entries.data());
       body(r, entries.data(), other.data());
     }
   });
@@ -146,12 +180,12 @@ void sort(const TensorImpl& x, int dim, bool descending, const TensorImpl* value
   if (values) to.emplace(*values, dim);
   if (indices) at.emplace(*indices, dim);
   const Lines *v = to ? &*to : nullptr, *i = at ? &*at : nullptr;
-  with_entry(x.dtype, [&]<class E>() {
+  with_entry(from, [&]<class E>(uint64_t base) {
     if (from.length() >= kLong && from.count() < 2 * num_threads()) {
-      for (int64_t r = 0; r < from.count(); ++r) sort_long_row<E>(from, r, descending, v, i);
+      for (int64_t r = 0; r < from.count(); ++r) sort_long_row<E>(from, r, descending, base, v, i);
       return;
     }
-    for_rows<E>(from, descending, [&](int64_t r, E* entries, E* other) {
+    for_rows<E>(from, descending, base, [&](int64_t r, E* entries, E* other) {
       put_row(from, r, sort_entries(entries, other, from.length()), 0, from.length(), v, i);
     });
   });
@@ -162,8 +196,8 @@ void topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImp
   const Lines from(x, dim), to(values, dim), at(indices, dim);
   check_length(from.length(), "topk");
   const int64_t n = from.length();
-  with_entry(x.dtype, [&]<class E>() {
-    for_rows<E>(from, largest, [&](int64_t r, E* entries, E* other) {
+  with_entry(from, [&]<class E>(uint64_t base) {
+    for_rows<E>(from, largest, base, [&](int64_t r, E* entries, E* other) {
       if (k <= 64 && k < n) {  // keep the k best so far, sorted: few of the others pass the last of them
         std::copy_n(entries, k, other);
         std::sort(other, other + k);
@@ -186,8 +220,8 @@ void pick(Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& 
   if (x.numel == 0) return;
   const Lines from(x, dim);
   check_length(from.length(), "select");
-  with_entry(x.dtype, [&]<class E>() {
-    for_rows<E>(from, false, [&](int64_t r, E* entries, E* other) {
+  with_entry(from, [&]<class E>(uint64_t base) {
+    for_rows<E>(from, false, base, [&](int64_t r, E* entries, E* other) {
       const int64_t place = pick_one(what, entries, other, from.length(), k, x.dtype).place();
       reinterpret_cast<int64_t*>(indices.data)[r] = place;
       dispatch_size(x.dtype,

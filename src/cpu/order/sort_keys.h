@@ -46,15 +46,19 @@ template <class Key, class T> inline Key key_of(T v) {
   }
 }
 
+// `base`: subtracted from 64-bit integers whose range fits a 32-bit key.
 template <class E>
 void make_entries(DType type, const std::byte* x, int64_t stride, int64_t n, int64_t first_place, bool descending,
-                  E* out) {
+                  uint64_t base, E* out) {
   using Key = typename E::Key;
   const Key flip = descending ? ~Key(0) : 0;
   dispatch_real(type, [&]<class T>() {
     const T* p = reinterpret_cast<const T*>(x);
     if constexpr (sizeof(T) <= sizeof(Key))
       for (int64_t i = 0; i < n; ++i) out[i] = E::make(key_of<Key>(p[i * stride]) ^ flip, first_place + i);
+    else if constexpr (std::is_integral_v<T>)
+      for (int64_t i = 0; i < n; ++i)
+        out[i] = E::make(static_cast<Key>(static_cast<uint64_t>(p[i * stride]) - base) ^ flip, first_place + i);
   });
 }
 
