@@ -162,8 +162,8 @@ template <Vec V> STRATA_FN V normal_cdf_f32(V x) {
                           0.009618488974886923,
                           0.0013399931180308722,
                           0.0001534580721705942};
-  const V t = hn::Min(like(x, 14), hn::Abs(x)), e = hn::Max(like(x, -127), horner(t, q));
-  const V k = hn::Round(e), tail = hn::Mul(horner(hn::Sub(e, k), p), power_of_two(k));
+  const V t = hn::Min(like(x, 14), hn::Abs(x)), e = hn::Max(like(x, -127), two_chains(t, q));
+  const V k = hn::Round(e), tail = hn::Mul(two_chains(hn::Sub(e, k), p), power_of_two(k));
   return select(hn::Lt(x, hn::Zero(D<V>())), tail, hn::Sub(like(x, 1), tail));
 }
 

@@ -95,6 +95,19 @@ template <Vec V, size_t n> STRATA_FN V horner(V x, const double (&c)[n]) {  // c
   return y;
 }
 
+// The same as two polynomials of x^2, for the even and the odd powers, whose steps do not wait for each other.
+template <Vec V, size_t n> STRATA_FN V two_chains(V x, const double (&c)[n]) {
+  const V s = hn::Mul(x, x);
+  V last = like(x, c[n - 1]), before = like(x, c[n - 2]);
+  size_t i = n - 2;
+  for (; i >= 2; i -= 2) {
+    last = fma(last, s, like(x, c[i - 1]));
+    before = fma(before, s, like(x, c[i - 2]));
+  }
+  if (i == 0) return fma(last, x, before);
+  return fma(fma(last, x, before), x, like(x, c[0]));
+}
+
 template <Vec V, class F> STRATA_FN V in_double(F f, V x, V y, V z) {
   if constexpr (kF32<V>) return narrow<V>(f(lower(x), lower(y), lower(z)), f(upper(x), upper(y), upper(z)));
   else return f(x, y, z);

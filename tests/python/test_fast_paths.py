@@ -509,3 +509,32 @@ def test_kernels_of_one_dtype_read_and_write_every_layout(layout, dtype):
     n = view.shape[-1] // 2 * 2
     assert got.dtype == t.dtype
     assert np.array_equal(got.float().numpy(), (view[..., 0:n:2] + view[..., 1:n:2]) / 2)
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("dtype, error", [("bfloat16", 2**-8), ("float16", 2**-11), ("float32", 1e-6)])
+@pytest.mark.parametrize("shape", [(3, 4, 5), (2, 3, 40, 60), (1, 2, 1)])
+def test_batch_norm_of_narrow_floats(shape, dtype, error, training):
+    if training and shape == (1, 2, 1):
+        shape = (2, 2, 1)
+    t = strata.tensor(numbers(*shape) * 3 + 1).to(getattr(strata, dtype))
+    x, channels = t.double().numpy(), shape[1]
+    weight, bias, mean, var = (numbers(channels, seed=k) for k in (1, 2, 3, 4))
+    var = np.abs(var) + 0.5
+    axes = (0, *range(2, len(shape)))
+    spread = (slice(None), *(None,) * (len(shape) - 2))
+    m, v = (x.mean(axes), x.var(axes)) if training else (mean, var)
+    expected = (x - m[spread]) / np.sqrt(v + 1e-5)[spread] * weight[spread] + bias[spread]
+    running, spreads, w, b = (strata.tensor(p) for p in (mean, var, weight, bias))
+    got = strata.nn.functional.batch_norm(t, running, spreads, w, b, training)
+    assert got.dtype == t.dtype
+    assert (np.abs(got.double().numpy() - expected) <= error * (np.abs(expected) + 4)).all()
+
+
+@pytest.mark.parametrize("p", [3, 4, 2.5, -3, 5])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_vector_norms_of_whole_orders(p, dtype):
+    x = numbers(7, 300)
+    got = strata.linalg.vector_norm(strata.tensor(x).to(getattr(strata, dtype)), p, 1)
+    exact = (np.abs(x.astype(np.float64)) ** p).sum(1) ** (1 / p)
+    np.testing.assert_allclose(got.numpy(), exact, rtol=1e-6 if dtype == "float32" else 1e-14)

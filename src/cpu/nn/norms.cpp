@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "cpu/movement/runs.h"
 
 namespace strata::cpu {
 namespace {
@@ -39,6 +40,22 @@ void channel_affine(const Channels& k, const T* x, const T* mean, const T* scale
   over_planes(k, [&](int64_t c, int64_t at) {
     const T m = mean[c], a = scale[c], b = shift[c];
     for (int64_t i = at; i < at + k.s; ++i) y[i] = (x[i] - m) * a + b;
+  });
+}
+
+void narrow_channel_affine(const Channels& k, DType type, const std::byte* x, const float* mean, const float* scale,
+                           const float* shift, std::byte* y) {
+  constexpr int64_t kBlock = 1024;  // elements converted at a time: they stay in the L1 cache
+  const auto size = static_cast<int64_t>(size_of(type));
+  over_planes(k, [&](int64_t c, int64_t at) {
+    float buffer[kBlock];
+    const float m = mean[c], a = scale[c], b = shift[c];
+    for (int64_t i = 0; i < k.s; i += kBlock) {
+      const int64_t n = std::min(kBlock, k.s - i);
+      load_run(buffer, x + (at + i) * size, type, 1, n);
+      for (int64_t j = 0; j < n; ++j) buffer[j] = (buffer[j] - m) * a + b;
+      store_run(buffer, y + (at + i) * size, type, 1, n);
+    }
   });
 }
 

@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 
+#include "tensor/dtype.h"
+
 namespace strata::cpu {
 
 // input [n, c, s]: statistics over n and s for each c (batch norm).
@@ -12,6 +14,9 @@ struct Channels {
 // y = (x - mean[c]) scale[c] + shift[c]. Subtracts first: x and the mean may be large compared with the difference.
 template <class T>
 void channel_affine(const Channels& k, const T* x, const T* mean, const T* scale, const T* shift, T* y);
+// The same for contiguous elements of a narrow float type, which are converted block by block.
+void narrow_channel_affine(const Channels& k, DType type, const std::byte* x, const float* mean, const float* scale,
+                           const float* shift, std::byte* y);
 // The same for [rows, c]: channels-last.
 template <class T>
 void row_affine(int64_t rows, int64_t c, const T* x, const T* mean, const T* scale, const T* shift, T* y);

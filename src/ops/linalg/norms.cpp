@@ -46,8 +46,12 @@ void run_power_norm(const TensorImpl& x, uint32_t reduced, double p, const Tenso
       for (int64_t r = begin; r < end; ++r) {
         T* y = to.data<T>(r);
         cpu::load_block<T>(x.dtype, from.at(r), from.stride(), from.length(), y);
-        for (int64_t i = 0; i < from.length(); ++i)
-          y[i] = static_cast<T>(std::pow(std::abs(static_cast<double>(y[i])), p));
+        const auto each = [&](auto power) {
+          for (int64_t i = 0; i < from.length(); ++i) y[i] = static_cast<T>(power(std::abs(static_cast<double>(y[i]))));
+        };
+        if (p == 3) each([](double v) { return v * v * v; });
+        else if (p == 4) each([](double v) { return v * v * (v * v); });
+        else each([p](double v) { return std::pow(v, p); });
       }
     });
     const Tensor total = make_tensor(out.sizes(), dtype_of<T>);

@@ -92,8 +92,11 @@ void run_batch_norm(const Call& c) {
   const double momentum = a.momentum(), eps = a.eps();
   const bool last = cpu::channels_last(x);
   cpu::dispatch_float(x.dtype, [&]<class T>() {
-    const Tensor in_values = last ? cpu::staged_like(x, x, dtype_of<T>) : cpu::staged(x, dtype_of<T>);
-    const T* in = in_values.template data<T>();
+    const bool narrow = std::is_same_v<T, float> && x.dtype != DType::F32 && x.contiguous && !last &&
+                        c.outs[0]->contiguous && c.outs[0].dtype() == x.dtype;
+    const Tensor in_values = narrow ? cpu::borrow(x)
+                             : last ? cpu::staged_like(x, x, dtype_of<T>)
+                                    : cpu::staged(x, dtype_of<T>);
     const size_t count = static_cast<size_t>(k.c);
     std::vector<T> mean(count), rstd(count), scale = values_or<T>(a.weight_value(), k.c, 1),
                                              shift = values_or<T>(a.bias_value(), k.c, 0);
@@ -118,11 +121,17 @@ void run_batch_norm(const Call& c) {
       shift[i] -=
         static_cast<T>(center[i] - static_cast<double>(mean[i])) * scale[i];  // corrects the rounding of the mean
     }
-    const Tensor out = cpu::place_for(*c.outs[0], *c.outs[0], dtype_of<T>);
-    T* to = out.template data<T>();
-    if (last) cpu::row_affine<T>(k.n * k.s, k.c, in, mean.data(), scale.data(), shift.data(), to);
-    else cpu::channel_affine<T>(k, in, mean.data(), scale.data(), shift.data(), to);
-    if (out.get() != c.outs[0].get()) cpu::copy_values(*c.outs[0], *out);
+    if constexpr (std::is_same_v<T, float>)
+      if (narrow)
+        cpu::narrow_channel_affine(k, x.dtype, x.data, mean.data(), scale.data(), shift.data(), c.outs[0]->data);
+    if (!narrow) {
+      const Tensor out = cpu::place_for(*c.outs[0], *c.outs[0], dtype_of<T>);
+      const T* in = in_values.template data<T>();
+      T* to = out.template data<T>();
+      if (last) cpu::row_affine<T>(k.n * k.s, k.c, in, mean.data(), scale.data(), shift.data(), to);
+      else cpu::channel_affine<T>(k, in, mean.data(), scale.data(), shift.data(), to);
+      if (out.get() != c.outs[0].get()) cpu::copy_values(*c.outs[0], *out);
+    }
     if (training) {
       std::copy_n(mean.data(), count, c.outs[1].template data<T>());
       std::copy_n(rstd.data(), count, c.outs[2].template data<T>());
