@@ -25,17 +25,32 @@ namespace {
             const int*, double*, const int*, size_t, size_t, size_t, size_t))
 
 // OpenBLAS chooses its kernels when it is opened. For a processor that is newer than the library it takes those for SSE3,
-// which are three times slower than the ones for the instructions that the processor has.
-void choose_kernels() {
-  constexpr const char* kVariable = "OPENBLAS_CORETYPE";
+// which are three times slower than the ones for the instructions that the processor has. The variable is set only while
+// the library is opened, so that child processes do not inherit it.
+class KernelChoice {
+ public:
+  KernelChoice() {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl"))
-    setenv(kVariable, "SkylakeX", 0);
-  else if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) setenv(kVariable, "Haswell", 0);
+    if (std::getenv(kVariable)) return;
+    __builtin_cpu_init();
+    const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+                      __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
+    const bool medium = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    if (!wide && !medium) return;
+    setenv(kVariable, wide ? "SkylakeX" : "Haswell", 0);
+    set_ = true;
 #endif
-}
+  }
+  ~KernelChoice() {
+    if (set_) unsetenv(kVariable);
+  }
+  KernelChoice(const KernelChoice&) = delete;
+  KernelChoice& operator=(const KernelChoice&) = delete;
+
+ private:
+  static constexpr const char* kVariable = "OPENBLAS_CORETYPE";
+  bool set_ = false;
+};
 
 struct Lapack {
 #define STRATA_LAPACK_MEMBER(name, parameters) void(*name) parameters = nullptr;
@@ -47,7 +62,7 @@ struct Lapack {
 
   // A plain liblapack may be the reference implementation, which is slower than ours: only OpenBLAS is used.
   Lapack() {
-    choose_kernels();
+    const KernelChoice choice;
     Library library({.name = "OpenBLAS",
                      .files = {"libopenblas.so.0"},
                      .variable = "STRATA_LAPACK",
