@@ -1,6 +1,6 @@
 """Special matrix products beside PyTorch on one GPU: gemm_library.py [--cases REGEX] [--rounds 7] [--entries] [--out DIR].
 
-Products with an epilogue of strata.gemm.compile, beside PyTorch's ops in turn; products with weights of 8 and 4 bits. See beside.py for how times are measured.
+Products with an epilogue of strata.gemm.compile, beside PyTorch's ops in turn; products with weights of 8 and 4 bits, and of groups. See beside.py for how times are measured.
 Results go to gemm_library.json and gemm_library.md.
 """
 
@@ -56,6 +56,22 @@ def weight_only(rows, inputs, outputs, bits, dtype="bfloat16", group=128):
     return 2 * rows * inputs * outputs, inputs * outputs * bits // 8, make
 
 
+def grouped(tokens, groups, inputs, outputs, kind="rows", dtype="bfloat16"):
+    """Mixtures of experts: the forward product, or the gradient of the matrices ("depth")."""
+
+    def make(s):
+        offs = s.m.arange(1, groups + 1, device="cuda").mul(tokens // groups).to(s.m.int32)
+        x = s.randn(tokens, inputs, dtype=dtype)
+        if kind == "depth":
+            g = s.randn(tokens, outputs, dtype=dtype)
+            return lambda: s.m._grouped_mm(x.t(), g, offs)
+        w = s.randn(groups, outputs, inputs, dtype=dtype).transpose(1, 2)
+        return lambda: s.m._grouped_mm(x, w, offs)
+
+    size = (tokens * inputs + groups * inputs * outputs + tokens * outputs) * size_of(dtype)
+    return 2 * tokens * inputs * outputs, size, make
+
+
 CASES = {
     "own bf16 4096^3": with_epilogue(4096, 4096, 4096, "acc", lambda t, p, b, r: p),
     "own bf16 4096^3, 128x256x32": with_epilogue(
@@ -80,6 +96,12 @@ for rows in (1, 4, 16, 64):
     for bits in (8, 4):
         CASES[f"int{bits} weights, bf16 linear {rows}x4096 -> 4096"] = weight_only(rows, 4096, 4096, bits)
         CASES[f"int{bits} weights, bf16 linear {rows}x4096 -> 11008"] = weight_only(rows, 4096, 11008, bits)
+
+
+for tokens, groups, inputs, outputs in ((8192, 8, 4096, 1792), (8192, 64, 2048, 1408), (256, 64, 2048, 1408)):
+    size = f"{tokens} tokens, {groups} groups of {inputs}x{outputs}"
+    CASES[f"grouped bf16 {size}"] = grouped(tokens, groups, inputs, outputs)
+    CASES[f"grouped bf16 {size}, gradient of the matrices"] = grouped(tokens, groups, inputs, outputs, "depth")
 
 
 if __name__ == "__main__":

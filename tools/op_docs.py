@@ -37,6 +37,8 @@ def sample_value(text, kind):
     """One argument of a sample text (see src/dispatch/samples.h) as Python source."""
     if text.startswith("[") and kind.startswith("Tensor"):
         return "[" + ", ".join(sample_value(t, "Tensor") for t in signatures.split(text[1:-1])) + "]"
+    if text.startswith("t32["):
+        return f"strata.tensor({text[3:].replace(',', ', ').replace(',  ', ', ')}, dtype=strata.int32)"
     if text.startswith("t["):
         return f"strata.tensor({text[1:].replace(',', ', ')})"
     made = re.fullmatch(r"([fpuozsmb]|[iq]\d+)\(([\d,]*)\)", text)

@@ -84,7 +84,7 @@ class SampleParser {
         return v;
       }
     if (type == ParamType::DType) return bare_dtype();
-    if (rest().starts_with("t[")) return literal();
+    if (rest().starts_with("t[") || rest().starts_with("t32[")) return literal();
     if (std::isalpha(static_cast<unsigned char>(c))) return tensor();
     const Value n = number();
     if (type == ParamType::Ints) {
@@ -177,6 +177,8 @@ class SampleParser {
   // 1.
   Value literal() {
     ++at_;
+    const bool is_short = rest().starts_with("32");
+    if (is_short) at_ += 2;
     std::vector<int64_t> values, shape;
     while (take('[')) shape.push_back(1);
     int64_t rows = 0;
@@ -192,8 +194,9 @@ class SampleParser {
     shape.back() = static_cast<int64_t>(values.size()) / rows;
     if (shape.size() > 1) shape[shape.size() - 2] = rows;
     if (checked_numel(shape) != static_cast<int64_t>(values.size())) bad("rows of different lengths");
-    Tensor t = make_tensor(shape, DType::I64);
-    std::copy(values.begin(), values.end(), t.data<int64_t>());
+    Tensor t = make_tensor(shape, is_short ? DType::I32 : DType::I64);
+    if (is_short) std::ranges::transform(values, t.data<int32_t>(), [](int64_t v) { return static_cast<int32_t>(v); });
+    else std::copy(values.begin(), values.end(), t.data<int64_t>());
     sample_.all_.push_back(t);
     return t;
   }

@@ -3,7 +3,7 @@
 //   f(3,4) normal   p(..) in (0.1, 3)   u(..) in (-0.95, 0.95)   o(..) in (1.1, 3)   z(..) in (0.05, 0.95)   i5(..) integers 0..4   b(..) booleans
 //   w(..) float32 in (0.1, 3), for any dtype of the other tensors   q8(..) int8, q4(..) uint8 and q32(..) int32 of all values
 //   s(4,4) symmetric positive definite   m(4,4) well-conditioned   f() zero-dimensional   f(0,3) empty
-//   t[3, 2, 1] an int64 tensor of these values   t[[1, 2], [3, 4]] of two rows
+//   t[3, 2, 1] an int64 tensor of these values   t[[1, 2], [3, 4]] of two rows   t32[3, 2] of int32
 //   2  -1.5  True  None  'text'  float32  [1, 2]  [f(3), f(4)]  name=value
 // A text that starts with '~' is for floating dtypes only; '!' marks a gradient that is not the derivative, by
 // definition.

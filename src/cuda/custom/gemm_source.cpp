@@ -179,7 +179,9 @@ std::string kernel_source(const Config& c, const std::vector<ExtraUse>& extras, 
       initializers += fmt::format(", {}(strata_p, {}, strata_batch)", x.name, i);
     }
   }
-  const bool is_small = size_of(c.dtype) == 2;
+  const int threads = size_of(c.dtype) == 2 ? c.warps[0] * c.warps[1] * 32 : 256;
+  // Two blocks per multiprocessor if its registers hold their sums and about 56 other values per thread.
+  const int blocks = 65536 / (2 * threads) >= c.tile[0] * c.tile[1] / threads + 56 ? 2 : 1;
   // The line directives make the compiler count lines from the first ones of the preamble and of the epilogue.
   return fmt::format(
     R"(#include <math.h>
@@ -209,14 +211,14 @@ struct strata_Epilogue {{
     return strata_result;
   }}
 }};
-extern "C" __global__ void __launch_bounds__({18}) {0}(const __grid_constant__ strata::gemm::KernelParams strata_p) {{
+extern "C" __global__ void __launch_bounds__({18}, {19}) {0}(const __grid_constant__ strata::gemm::KernelParams strata_p) {{
   extern __shared__ __align__(128) char strata_memory[];
   strata::gemm::run<strata_Config, strata_Epilogue>(strata_p, strata_memory);
 }}
 )",
     c.name, c.preamble, cuda::c_type(c.dtype, true), cuda::c_type(*c.out_dtype, true), c.tile[0], c.tile[1], c.tile[2],
     c.stages, c.warps[0], c.warps[1], v.a_along_k, v.b_along_k, v.a_vector, v.b_vector, members, initializers, sum,
-    with_single_indices(c.epilogue), is_small ? c.warps[0] * c.warps[1] * 32 : 256);
+    with_single_indices(c.epilogue), threads, blocks);
 }
 
 }  // namespace strata::gemm

@@ -147,11 +147,12 @@ template <class C> struct TensorCoreSums {
     }
   }
 
-  __device__ __forceinline__ void accumulate(const KernelParams& p, char* memory, int64_t a, int64_t b, int64_t m0,
-                                             int64_t n0) {
+  // The tile at row m0 and column n0 of the product of two matrices.
+  __device__ __forceinline__ void accumulate(const Product& p, char* memory, const typename C::Element* a,
+                                             const typename C::Element* b, int64_t m0, int64_t n0) {
     const uint32_t base = cuda::shared_address(memory);
-    Loader16<TileA, C::kAVector, kThreads> from_a(reinterpret_cast<const uint16_t*>(p.a) + a, p.a_m, p.a_k, m0, p.m);
-    Loader16<TileB, C::kBVector, kThreads> from_b(reinterpret_cast<const uint16_t*>(p.b) + b, p.b_n, p.b_k, n0, p.n);
+    Loader16<TileA, C::kAVector, kThreads> from_a(reinterpret_cast<const uint16_t*>(a), p.a_m, p.a_k, m0, p.m);
+    Loader16<TileB, C::kBVector, kThreads> from_b(reinterpret_cast<const uint16_t*>(b), p.b_n, p.b_k, n0, p.n);
 #pragma unroll
     for (int i = 0; i < kFragsM; ++i)
 #pragma unroll
@@ -223,11 +224,10 @@ template <class C> struct PlainSums {
     }
   }
 
-  __device__ __forceinline__ void accumulate(const KernelParams& p, char* memory, int64_t a, int64_t b, int64_t m0,
-                                             int64_t n0) {
+  __device__ __forceinline__ void accumulate(const Product& p, char* memory, const T* from_a, const T* from_b,
+                                             int64_t m0, int64_t n0) {
     T* tiles = reinterpret_cast<T*>(memory);
     const uint32_t base = cuda::shared_address(memory);
-    const T *from_a = reinterpret_cast<const T*>(p.a) + a, *from_b = reinterpret_cast<const T*>(p.b) + b;
 #pragma unroll
     for (int i = 0; i < kEachM; ++i)
 #pragma unroll
@@ -273,15 +273,15 @@ template <class C> using Sums = typename SumsOf<C, sizeof(typename C::Element) =
 
 // Writes a tile of 16-bit results through shared memory, so that whole rows of 16-byte pieces are stored.
 template <class C, class Value>
-__device__ __forceinline__ void store_rows(const KernelParams& p, const TensorCoreSums<C>& tile, char* memory,
-                                           uint16_t* c, int64_t m0, int64_t n0, Value value) {
+__device__ __forceinline__ void store_rows(const Product& p, const TensorCoreSums<C>& tile, char* memory, uint16_t* c,
+                                           int64_t m0, int64_t n0, int64_t first, Value value) {
   constexpr int kPitch = C::kN + 8, kPieces = C::kN / 8;
   struct alignas(4) Pair {
     typename C::Result low, high;
   };
   auto* rows = reinterpret_cast<typename C::Result*>(memory);
   tile.each_pair([&](int row, int column, float low, float high) {
-    if (m0 + row >= p.m) return;
+    if (m0 + row < first || m0 + row >= p.m) return;
     Pair pair{};
     if (n0 + column < p.n) strata_store(pair.low, value(low, row, column));
     if (n0 + column + 1 < p.n) strata_store(pair.high, value(high, row, column + 1));
@@ -290,7 +290,7 @@ __device__ __forceinline__ void store_rows(const KernelParams& p, const TensorCo
   __syncthreads();
   for (int piece = threadIdx.x; piece < C::kM * kPieces; piece += TensorCoreSums<C>::kThreads) {
     const int row = piece / kPieces, column = piece % kPieces * 8;
-    if (m0 + row >= p.m) break;
+    if (m0 + row < first || m0 + row >= p.m) continue;
     uint16_t* to = c + (m0 + row) * p.c_m + n0 + column;
     const auto* from = reinterpret_cast<const uint16_t*>(rows + row * kPitch + column);
     if (n0 + column + 8 <= p.n) {
@@ -304,28 +304,38 @@ __device__ __forceinline__ void store_rows(const KernelParams& p, const TensorCo
   __syncthreads();
 }
 
+// Writes value(sum, row, column) for all sums of a tile that are inside of c, from row `first` on. wide: rows of c are
+// dense and begin at multiples of 16 bytes.
+template <class C, class Value>
+__device__ __forceinline__ void store(const Product& p, const Sums<C>& tile, char* memory, typename C::Result* c,
+                                      int64_t m0, int64_t n0, int64_t first, bool wide, Value value) {
+  if constexpr (sizeof(typename C::Result) == 2 && sizeof(typename C::Element) == 2) {
+    if (wide) {
+      store_rows<C>(p, tile, memory, reinterpret_cast<uint16_t*>(c), m0, n0, first, value);
+      return;
+    }
+  }
+  tile.each([&](int row, int column, typename Sums<C>::Sum sum) {
+    if (m0 + row >= first && m0 + row < p.m && n0 + column < p.n)
+      strata_store(c[(m0 + row) * p.c_m + (n0 + column) * p.c_n], value(sum, row, column));
+  });
+}
+
 template <class C, class Epilogue> __device__ __forceinline__ void run(const KernelParams& p, char* memory) {
   const TilePlace place(blockIdx.x, int((p.m + C::kM - 1) / C::kM), int((p.n + C::kN - 1) / C::kN));
   const int64_t m0 = int64_t(place.row) * C::kM, n0 = int64_t(place.column) * C::kN;
   for (int64_t index = blockIdx.y; index < p.batches; index += gridDim.y) {
     const BatchIndex batch(p, index);
     Sums<C> tile;
-    tile.accumulate(p, memory, batch.offset(p, p.a_b), batch.offset(p, p.b_b), m0, n0);
+    const auto* a = reinterpret_cast<const typename C::Element*>(p.a) + batch.offset(p, p.a_b);
+    const auto* b = reinterpret_cast<const typename C::Element*>(p.b) + batch.offset(p, p.b_b);
+    tile.accumulate(p, memory, a, b, m0, n0);
     const Epilogue epilogue(p, batch);
     auto* c = reinterpret_cast<typename C::Result*>(p.c) + batch.offset(p, p.c_b);
     const auto value = [&](typename Sums<C>::Sum sum, int row, int column) {
       return epilogue(sum, int(m0 + row), int(n0 + column), batch.linear);
     };
-    if constexpr (sizeof(typename C::Result) == 2 && sizeof(typename C::Element) == 2) {
-      if (p.wide_stores) {
-        store_rows<C>(p, tile, memory, reinterpret_cast<uint16_t*>(c), m0, n0, value);
-        continue;
-      }
-    }
-    tile.each([&](int row, int column, typename Sums<C>::Sum sum) {
-      if (m0 + row < p.m && n0 + column < p.n)
-        strata_store(c[(m0 + row) * p.c_m + (n0 + column) * p.c_n], value(sum, row, column));
-    });
+    store<C>(p, tile, memory, c, m0, n0, 0, p.wide_stores, value);
   }
 }
 

@@ -4,7 +4,7 @@
 
 namespace strata::cuda {
 
-enum class FaultCode : int32_t { None, Index, Target, Division, Probability, Start };
+enum class FaultCode : int32_t { None, Index, Target, Division, Probability, Start, Offset };
 
 struct FaultReport {  // in host memory that devices can write to
   int32_t code, op;

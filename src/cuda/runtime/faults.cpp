@@ -63,6 +63,9 @@ void raise_faults(const Gpu& gpu) {
         fmt::format("{}: a sequence starts at {}, where {} was the limit: starts must begin with 0, not decrease, end "
                     "with the number of rows, and no sequence may be longer than max_q or max_k {}",
                     op, found.value, found.limit, where));
+    case FaultCode::Offset:
+      fail(ErrorKind::Runtime,
+           fmt::format("{}: offset {} is out of order or beyond the size {} {}", op, found.value, found.limit, where));
     case FaultCode::None: break;
   }
 }
