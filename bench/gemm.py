@@ -104,6 +104,9 @@ CASES |= {
     "bf16 16x4095x4095": product(16, 4095, 4095),
     "bf16 4096x4096x64": product(4096, 4096, 64),
     "bf16 5000x300x7000": product(5000, 300, 7000),
+    "bf16 64x64x65536": product(64, 64, 65536),
+    "bf16 128x256x16384, a transposed": product(128, 256, 16384, left="t"),
+    "bf16 256x256x4096": product(256, 256, 4096),
     "bf16 bmm 4096 of 64^3": batch(4096, 64, 64, 64),
     "bf16 bmm 256 of 32x48x512": batch(256, 32, 48, 512),
     "bf16 bmm 512 of 128^3": batch(512, 128, 128, 128),
@@ -136,5 +139,5 @@ CASES |= {
 
 
 if __name__ == "__main__":
-    names = ["matrix_vector", "hopper", "cublaslt", "tensor_cores"]
+    names = ["matrix_vector", "hopper", "cublaslt", "tensor_cores_in_parts", "tensor_cores"]
     sys.exit(beside.main(__doc__, "gemm", "Matrix products", CASES, names, libraries=["cuBLASLt"]))

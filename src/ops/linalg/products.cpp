@@ -510,6 +510,8 @@ template <auto describe> void add_device_kernels(OpRecord& op) {
   op.from(Source::CublasLt).numerics({.tf32 = true});
   add_planned<describe, cuda::plan_gemm_cublaslt, cuda::run_gemm_cublaslt>(op, Backend::Cuda, "cublaslt");
   op.from(Source::CublasLt);
+  add_planned<describe, cuda::plan_gemm_mma_parts, cuda::run_gemm_mma_parts>(op, Backend::Cuda,
+                                                                             "tensor_cores_in_parts");
   add_planned<describe, cuda::plan_gemm_hopper, cuda::run_gemm_hopper>(op, Backend::Cuda, "hopper");
   add_planned<describe, cuda::plan_gemm_mma, cuda::run_gemm_mma>(op, Backend::Cuda, "tensor_cores");
   add_planned<describe, cuda::plan_gemm_parts, cuda::run_gemm>(op, Backend::Cuda, "tiles_in_parts");
