@@ -10,8 +10,11 @@
 
 namespace strata::cuda::attention {
 
-template <bool kBf16, int kWidth, bool kMasked> struct Forward {
+template <bool kBf16, int kWidth, bool kMasked>
+struct Forward : RunningRows<kWidth, Sizes<kWidth>::kForwardFrags, Sizes<kWidth>::kForwardKeys> {
   static constexpr int kFrags = Sizes<kWidth>::kForwardFrags, kKeys = Sizes<kWidth>::kForwardKeys;
+  using Rows = RunningRows<kWidth, kFrags, kKeys>;
+  using Rows::most, Rows::out, Rows::start, Rows::sums, Rows::weigh;
   static constexpr Shape kShape = kForwardShape<kWidth>;
   static constexpr int kTileBytes = kKeys * 2 * kWidth;
   using T = Tile<kWidth>;
@@ -19,8 +22,6 @@ template <bool kBf16, int kWidth, bool kMasked> struct Forward {
   const Params& p;
   const Part part;
   const int lane, first, row;  // first: row of the block; row: of this lane's first element
-  float out[kFrags][kWidth / 8][4];
-  float most[kFrags][2], sums[kFrags][2];  // of each row: the maximum, and the lane's part of the sum
 
   __device__ __forceinline__ explicit Forward(const Params& params)
       : p(params),
@@ -31,43 +32,6 @@ template <bool kBf16, int kWidth, bool kMasked> struct Forward {
         row(first + threadIdx.x / 32 * 16 * kFrags + lane / 4) {}
 
   static __device__ __forceinline__ int tiles_of(const Params& p) { return (p.rows + kShape.rows - 1) / kShape.rows; }
-
-  // Turns scores into weights, and updates maxima and sums.
-  __device__ __forceinline__ void weigh(float (&s)[kFrags][kKeys / 8][4]) {
-    const float factor = kMasked ? 1 : p.scale * kLog2E;
-    float by[kFrags][2];
-    bool grew = false;
-#pragma unroll
-    for (int f = 0; f < kFrags; ++f)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        float top = most[f][half];
-#pragma unroll
-        for (int j = 0; j < kKeys / 8; ++j) top = fmaxf(top, fmaxf(s[f][j][half * 2], s[f][j][half * 2 + 1]));
-        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
-        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
-        const float shift = top == -STRATA_INFINITY ? 0 : top * factor;  // nothing to attend to yet
-        by[f][half] = exp2_approximate(most[f][half] * factor - shift);
-        grew |= top != most[f][half];
-        most[f][half] = top;
-        float sum = 0;
-#pragma unroll
-        for (int j = 0; j < kKeys / 8; ++j)
-#pragma unroll
-          for (int e = half * 2; e < half * 2 + 2; ++e) {
-            s[f][j][e] = exp2_approximate(s[f][j][e] * factor - shift);
-            sum += s[f][j][e];
-          }
-        sums[f][half] = sums[f][half] * by[f][half] + sum;
-      }
-    if (!__any_sync(0xffffffffu, grew)) return;
-#pragma unroll
-    for (int f = 0; f < kFrags; ++f)
-#pragma unroll
-      for (int j = 0; j < kWidth / 8; ++j)
-#pragma unroll
-        for (int e = 0; e < 4; ++e) out[f][j][e] *= by[f][e / 2];
-  }
 
   __device__ __forceinline__ void run(char* memory) {
     const uint32_t base = shared_address(memory), stages = base + kShape.rows * T::kRowBytes;
@@ -82,14 +46,7 @@ template <bool kBf16, int kWidth, bool kMasked> struct Forward {
                                                          tiles};
     queries.load(base, first);
     passing.bring(begin);
-    clear(out);
-#pragma unroll
-    for (int f = 0; f < kFrags; ++f)
-#pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        most[f][half] = -STRATA_INFINITY;
-        sums[f][half] = 0;
-      }
+    start();
     const uint32_t q_at = T::rows_at(base + warp_row * T::kRowBytes, lane);
     for (int tile = begin; tile < tiles; ++tile) {
       mma::copies_wait<0>();
@@ -102,7 +59,7 @@ template <bool kBf16, int kWidth, bool kMasked> struct Forward {
       if constexpr (kMasked) add_mask<false>(p, part.place, s, row, column + lane % 4 * 2);
       if (part.removes(p, first, kShape.rows, column, kKeys))
         remove_outside<false>(p, part, s, row, column + lane % 4 * 2, -STRATA_INFINITY);
-      weigh(s);
+      weigh(s, kMasked ? 1 : p.scale * kLog2E);
       add_weighted<kBf16, kWidth>(out, s, T::rows_at(stage + kTileBytes, lane));
     }
     mma::copies_wait<0>();  // without a single tile, the copies of queries are still under way

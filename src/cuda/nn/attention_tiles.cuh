@@ -260,6 +260,59 @@ __device__ __forceinline__ void add_weighted(float (&d)[kFrags][kWidth / 8][4], 
   }
 }
 
+// Rows whose keys pass by: the weighted sum of values and, for each row, the maximum of the scores and the lane's part of
+// the sum of weights.
+template <int kWidth, int kFrags, int kKeys> struct RunningRows {
+  float out[kFrags][kWidth / 8][4];
+  float most[kFrags][2], sums[kFrags][2];
+
+  __device__ __forceinline__ void start() {
+    clear(out);
+#pragma unroll
+    for (int f = 0; f < kFrags; ++f)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        most[f][half] = -STRATA_INFINITY;
+        sums[f][half] = 0;
+      }
+  }
+  // Turns scores into weights, and updates maxima and sums. The scores are multiplied by a positive factor first.
+  __device__ __forceinline__ void weigh(float (&s)[kFrags][kKeys / 8][4], float factor) {
+    float by[kFrags][2];
+    bool grew = false;
+#pragma unroll
+    for (int f = 0; f < kFrags; ++f)
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        float top = most[f][half];
+#pragma unroll
+        for (int j = 0; j < kKeys / 8; ++j) top = fmaxf(top, fmaxf(s[f][j][half * 2], s[f][j][half * 2 + 1]));
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 1));
+        top = fmaxf(top, __shfl_xor_sync(0xffffffffu, top, 2));
+        const float shift = top == -STRATA_INFINITY ? 0 : top * factor;  // nothing to attend to yet
+        by[f][half] = exp2_approximate(most[f][half] * factor - shift);
+        grew |= top != most[f][half];
+        most[f][half] = top;
+        float sum = 0;
+#pragma unroll
+        for (int j = 0; j < kKeys / 8; ++j)
+#pragma unroll
+          for (int e = half * 2; e < half * 2 + 2; ++e) {
+            s[f][j][e] = exp2_approximate(s[f][j][e] * factor - shift);
+            sum += s[f][j][e];
+          }
+        sums[f][half] = sums[f][half] * by[f][half] + sum;
+      }
+    if (!__any_sync(0xffffffffu, grew)) return;
+#pragma unroll
+    for (int f = 0; f < kFrags; ++f)
+#pragma unroll
+      for (int j = 0; j < kWidth / 8; ++j)
+#pragma unroll
+        for (int e = 0; e < 4; ++e) out[f][j][e] *= by[f][e / 2];
+  }
+};
+
 // Replaces the elements outside the window and those of keys past the end. `row` and `column` are those of a lane's first
 // element; kAcross: the fragments' rows are keys and their columns are queries.
 template <bool kAcross, int kFrags, int kColumns>

@@ -1,8 +1,10 @@
-"""Multi-head attention as one function, as torch.nn.functional has it; varlen.py has attention of sequences of different lengths."""
+"""Attention: multi-head attention as one function, as torch.nn.functional has it; with keys in pages; and, in varlen.py, of sequences
+of different lengths."""
 
 from ... import _C
 
 _attention = _C.ops["_multi_head_attention"]
+paged_attention = _C.ops["nn.functional.paged_attention"]
 
 
 def multi_head_attention_forward(
