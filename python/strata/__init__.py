@@ -116,6 +116,7 @@ _LATER = (
     "distributions",
     "fft",
     "func",
+    "fx",
     "gemm",
     "library",
     "multiprocessing",

@@ -31,14 +31,22 @@ void collect(PyObject* o, std::vector<PyObject*>& found) {
   found.insert(place, o);
 }
 
+// Also the bounds of slices: x[:n] with a handled n.
+void collect_item(PyObject* o, std::vector<PyObject*>& found) {
+  collect(o, found);
+  if (!PySlice_Check(o)) return;
+  const auto* s = reinterpret_cast<PySliceObject*>(o);
+  for (PyObject* bound : {s->start, s->stop, s->step}) collect(bound, found);
+}
+
 // One value per type, in the order in which they are asked.
 std::vector<PyObject*> handlers_among(PyObject* const* values, size_t n) {
   std::vector<PyObject*> found;
   for (size_t i = 0; i < n; ++i) {
-    collect(values[i], found);
+    collect_item(values[i], found);
     if (!PyTuple_Check(values[i]) && !PyList_Check(values[i])) continue;
     for (Py_ssize_t k = 0; k < PySequence_Fast_GET_SIZE(values[i]); ++k)
-      collect(PySequence_Fast_GET_ITEM(values[i], k), found);
+      collect_item(PySequence_Fast_GET_ITEM(values[i], k), found);
   }
   return found;
 }

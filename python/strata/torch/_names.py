@@ -69,7 +69,7 @@ scaled_addmm_ scaled_grouped_mm scaled_mm""",
     "torch.nn.init": """
 constant dirac eye kaiming_normal kaiming_uniform normal orthogonal sparse uniform xavier_normal xavier_uniform""",
     "torch.nn.utils": """
-clip_grad_norm convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format fuse_linear_bn_weights
+clip_grad_norm convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format
 stateless""",
     "torch.nn.parallel": """
 gather parallel_apply replicate scatter""",
@@ -127,9 +127,6 @@ validate_cuda_device validate_hpu_device""",
 FileCheck assert_allclose make_tensor""",
     "torch.library": """
 fallthrough_kernel get_ctx get_kernel impl_abstract register_autocast register_torch_dispatch triton_op wrap_triton""",
-    "torch.fx": """
-Graph GraphModule Interpreter Node Proxy Tracer Transformer has_side_effect map_arg replace_pattern symbolic_trace
-wrap""",
     "torch.utils.checkpoint": """
 CheckpointError CheckpointFunction CheckpointPolicy DefaultDeviceType GraphExecGroup SAC_IGNORED_OPS
 SelectiveCheckpointContext check_backward_validity create_selective_checkpoint_contexts detach_variable

@@ -21,6 +21,12 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mo
     return model
 
 
+@_C._overridable
+def _assert(condition, message):
+    """An assert statement that fx can trace."""
+    assert condition, message
+
+
 def typename(obj):
     """The full name of an object's type."""
     if isinstance(obj, _C.Tensor):

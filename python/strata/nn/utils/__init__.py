@@ -8,6 +8,7 @@ from ... import _C
 from ...autograd import no_grad
 from ..parameter import Parameter
 from . import rnn
+from .fusion import fuse_conv_bn_eval, fuse_conv_bn_weights, fuse_linear_bn_eval, fuse_linear_bn_weights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for editors; at run time __getattr__ imports them when first used
@@ -21,6 +22,7 @@ __all__ = [
     "fuse_conv_bn_eval",
     "fuse_conv_bn_weights",
     "fuse_linear_bn_eval",
+    "fuse_linear_bn_weights",
     "get_total_norm",
     "parameters_to_vector",
     "parametrizations",
@@ -101,32 +103,3 @@ def vector_to_parameters(vec, parameters):
 def skip_init(module_cls, *args, **kwargs):
     """module_cls(*args, **kwargs), whose parameters the caller is about to set."""
     return module_cls(*args, **kwargs)  # drawing initial values is cheaper than avoiding it
-
-
-def fuse_conv_bn_weights(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, transpose=False):
-    """Weight and bias of a convolution with an eval-mode batch norm folded in."""
-    with no_grad():
-        conv_b = conv_b if conv_b is not None else _C.ops["zeros_like"](bn_rm)
-        bn_w = bn_w if bn_w is not None else _C.ops["ones_like"](bn_rm)
-        bn_b = bn_b if bn_b is not None else _C.ops["zeros_like"](bn_rm)
-        scale = bn_w / (bn_rv + bn_eps).sqrt()
-        shape = [1, -1] if transpose else [-1, 1]
-        weight = conv_w * scale.reshape(shape + [1] * (conv_w.dim() - 2))
-        bias = (conv_b - bn_rm) * scale + bn_b
-    return Parameter(weight, conv_w.requires_grad), Parameter(bias, conv_b.requires_grad)
-
-
-def fuse_conv_bn_eval(conv, bn, transpose=False):
-    """A copy of the convolution with the batch norm folded in; both must be in evaluation mode."""
-    if conv.training or bn.training:
-        raise AssertionError("Fusion only for eval!")
-    fused = copy.deepcopy(conv)
-    fused.weight, fused.bias = fuse_conv_bn_weights(
-        fused.weight, fused.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose
-    )
-    return fused
-
-
-def fuse_linear_bn_eval(linear, bn):
-    """A copy of the linear layer with the batch norm folded in; both must be in evaluation mode."""
-    return fuse_conv_bn_eval(linear, bn)

@@ -1,0 +1,1 @@
+"""Less settled parts of fx."""
