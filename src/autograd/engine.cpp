@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "autograd/hooks.h"
+#include "autograd/saved_hooks.h"
 #include "base/trace.h"
 
 namespace strata {
@@ -27,6 +28,8 @@ Tensor add_grads(const Tensor& a, const Tensor& b) {
   static const OpRecord& add = find_op("add");
   return call(add, Args(a, b, 1));
 }
+
+}  // namespace
 
 // Reverses broadcasting and promotion, so that formulas need not handle them.
 Tensor match_input(Tensor g, const TensorImpl& input) {
@@ -61,6 +64,7 @@ Tensor match_input(Tensor g, const TensorImpl& input) {
   return g;
 }
 
+namespace {
 // The gradient of a leaf whose shape changed after it was used. Dimensions of size 1 may have been added or removed.
 [[gnu::cold]] Tensor reshaped_like(const Tensor& g, const TensorImpl& leaf) {
   static const OpRecord& view = find_op("reshape");

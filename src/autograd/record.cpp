@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "autograd/hooks.h"
+#include "autograd/saved_hooks.h"
 
 namespace strata {
 
@@ -35,6 +36,8 @@ void free_node(History* history) {
   }
 }
 
+}  // namespace
+
 Ref<Node> new_node(const OpRecord& op) {
   auto node = Ref<Node>::adopt(new (Pool<Node>::take()) Node);
   node->op = &op;
@@ -47,6 +50,7 @@ Ref<Node> new_node(const OpRecord& op) {
 // Called after finding the edges: that may update a view, and its new node must come before this one.
 void give_order(Node& node) { node.order = next_order.fetch_add(1, std::memory_order_relaxed); }
 
+namespace {
 bool stale(const TensorImpl& t) { return t.base && t.base->rebases != t.rebases; }
 
 // Threads that write to one tensor in place race for its values, but must not race for its history. Held only while
@@ -100,12 +104,21 @@ void renew_view(TensorImpl& t) {
   set_history(t, *value, rebases);
 }
 
+}  // namespace
+
 void attach(TensorImpl& t, const Ref<Node>& node, uint32_t output) {
   t.requires_grad = true;
   t.output = output;
   t.history = Ref<History>::share(node.get());
 }
-}  // namespace
+
+// The arguments whose values the gradient needs.
+uint32_t saved_mask(const OpRecord& op, const Node& node) {
+  uint32_t mask = op.saved_inputs;
+  if (!node.edges[0]) mask &= ~op.saved_for_first;
+  if (!node.edges[1]) mask &= ~op.saved_for_second;
+  return mask;
+}
 
 std::string (*autograd::current_line)() = nullptr;
 
@@ -123,7 +136,7 @@ std::string history_text(const TensorImpl& t) {
       upper = false;
     }
   }
-  if (!node->custom()) name += "Backward0";
+  if (node->op->grad_fn || !node->custom()) name += "Backward0";  // a user's function has a record without a formula
   return "grad_fn=<" + name + ">";
 }
 [[maybe_unused]] const bool history_described = (describe_history = history_text, true);
@@ -164,6 +177,9 @@ Node::Edge edge_to(TensorImpl& t) {
 }
 
 void record_node(const OpRecord& op, const Args& args, Tensor* outs, uint32_t count) {
+  if (autograd::packing) [[unlikely]]
+    if (autograd::current_saved_hooks() && op.grad_fn && (op.saved_inputs || op.saved_outputs))
+      return record_packed(op, args, outs, count);
   Ref<Node> node = new_node(op);
   bool keep_shapes = !op.broadcasts;  // a pointwise op with inputs like the output need not keep shapes
   for (uint32_t i = 0; i < args.size; ++i) {
@@ -179,9 +195,7 @@ void record_node(const OpRecord& op, const Args& args, Tensor* outs, uint32_t co
     }
   }
   give_order(*node);
-  uint32_t mask = op.saved_inputs;
-  if (!node->edges[0]) mask &= ~op.saved_for_first;
-  if (!node->edges[1]) mask &= ~op.saved_for_second;
+  const uint32_t mask = saved_mask(op, *node);
   for (uint32_t i = 0; i < args.size; ++i)
     if (mask >> i & 1 && args.is_tensor(i))
       STRATA_CHECK(!args.tensor(i).inference, Runtime,

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "autograd/hooks.h"
+#include "autograd/saved_hooks.h"
 #include "cuda/runtime/runtime.h"
 #include "python/binding.h"
 
@@ -157,6 +158,84 @@ PyObject* drop_hook(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     autograd::remove_hook(require_tensor(tensor, "remove"), id);
     Py_RETURN_NONE;
+  });
+}
+
+// --- saved-tensor hooks ------------------------------------------------------------------------------------------------
+
+struct PythonPack {
+  Shared hook;
+  std::shared_ptr<void> operator()(const Tensor& t) const {
+    const WithGil gil;
+    const Object tensor(need(wrap(t)));
+    PyObject* one[] = {tensor.get()};
+    const Object packed(call_python(hook.get(), one, 1));
+    return std::make_shared<Shared>(packed.get());
+  }
+};
+struct PythonUnpack {
+  Shared hook;
+  Tensor operator()(const std::shared_ptr<void>& packed) const {
+    const WithGil gil;
+    PyObject* one[] = {static_cast<Shared*>(packed.get())->get()};
+    const Object result(call_python(hook.get(), one, 1));
+    STRATA_CHECK(is_tensor(result.get()), Type,
+                 "Output of saved tensor unpack_hook expected to be a Tensor but got result of type {}",
+                 Py_TYPE(result.get())->tp_name);
+    return tensor_of(result.get());
+  }
+};
+PyObject* push_saved_hooks(PyObject*, PyObject* args) {
+  PyObject *pack, *unpack;
+  if (!PyArg_ParseTuple(args, "OO", &pack, &unpack)) return nullptr;
+  return guarded([&] {
+    autograd::push_saved_hooks({PythonPack{Shared(pack)}, PythonUnpack{Shared(unpack)}});
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* pop_saved_hooks(PyObject*, PyObject*) {
+  return guarded([&] {
+    autograd::pop_saved_hooks();
+    return Py_NewRef(Py_None);
+  });
+}
+// The innermost (pack, unpack) of Python, None if there are no hooks.
+PyObject* saved_hooks(PyObject*, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    const auto* hooks = autograd::current_saved_hooks();
+    const auto* pack = hooks ? (*hooks)->pack.target<PythonPack>() : nullptr;
+    const auto* unpack = hooks ? (*hooks)->unpack.target<PythonUnpack>() : nullptr;
+    if (!pack || !unpack) Py_RETURN_NONE;
+    return Py_BuildValue("(OO)", pack->hook.get(), unpack->hook.get());
+  });
+}
+// _edge_of(tensor): a capsule with the target of its gradient; _with_edge(tensor, capsule): the tensor with that history.
+PyObject* edge_of_tensor(PyObject*, PyObject* tensor) {
+  return guarded([&] {
+    auto edge = std::make_unique<Node::Edge>(edge_to(*require_tensor(tensor, "save_for_backward")));
+    PyObject* capsule = need(PyCapsule_New(edge.get(), "strata.edge", [](PyObject* o) {
+      delete static_cast<Node::Edge*>(PyCapsule_GetPointer(o, "strata.edge"));
+    }));
+    static_cast<void>(edge.release());  // now owned by the capsule
+    return capsule;
+  });
+}
+PyObject* with_edge(PyObject*, PyObject* args) {
+  PyObject *tensor, *capsule;
+  if (!PyArg_ParseTuple(args, "OO", &tensor, &capsule)) return nullptr;
+  return guarded([&] {
+    const auto* edge = static_cast<Node::Edge*>(PyCapsule_GetPointer(capsule, "strata.edge"));
+    need(edge ? capsule : nullptr);
+    STRATA_CHECK(is_tensor(tensor), Type,
+                 "Output of saved tensor unpack_hook expected to be a Tensor but got result of type {}",
+                 Py_TYPE(tensor)->tp_name);
+    return wrap(with_history(tensor_of(tensor), *edge));
+  });
+}
+PyObject* forbid_saved_hooks(PyObject*, PyObject* message) {
+  return guarded([&] {
+    const std::string before = autograd::forbid_saved_hooks(message == Py_None ? "" : shown(message));
+    return before.empty() ? Py_NewRef(Py_None) : PyUnicode_FromString(before.c_str());
   });
 }
 
@@ -327,6 +406,12 @@ PyMethodDef autograd_functions[] = {
   {"_count_writes", count_writes, METH_O, nullptr},
   {"_record_function", record_function, METH_VARARGS, nullptr},
   {"_as_output", as_output, METH_VARARGS, nullptr},
+  {"_push_saved_hooks", push_saved_hooks, METH_VARARGS, nullptr},
+  {"_pop_saved_hooks", pop_saved_hooks, METH_NOARGS, nullptr},
+  {"_saved_hooks", saved_hooks, METH_NOARGS, "The innermost (pack, unpack), or None."},
+  {"_edge_of", edge_of_tensor, METH_O, nullptr},
+  {"_with_edge", with_edge, METH_VARARGS, nullptr},
+  {"_forbid_saved_hooks", forbid_saved_hooks, METH_O, "Returns the message before."},
   {"_grad_fn", grad_fn, METH_O, nullptr},
   {"_next_functions", next_functions, METH_O, nullptr},
   {}};

@@ -14,7 +14,7 @@ from .modes import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for editors; at run time __getattr__ imports them when first used
-    from . import functional
+    from . import functional, graph
     from .gradcheck import gradcheck, gradgradcheck
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "grad_mode",
     "gradcheck",
     "gradgradcheck",
+    "graph",
     "inference_mode",
     "no_grad",
     "set_detect_anomaly",
@@ -74,9 +75,9 @@ def grad(
 def __getattr__(name):  # imported when first used
     import importlib
 
-    if name == "functional":
-        return importlib.import_module(".functional", __name__)
-    if name in ("Variable", "variable", "profiler", "forward_ad", "graph"):
+    if name in ("functional", "graph"):
+        return importlib.import_module(f".{name}", __name__)
+    if name in ("Variable", "variable", "profiler", "forward_ad"):
         return getattr(importlib.import_module(".older_names", __name__), name)
     if name in ("gradcheck", "gradgradcheck"):
         home = importlib.import_module(".gradcheck", __name__)

@@ -3,6 +3,20 @@
 from .. import _C
 
 
+class _Packed:
+    """A saved tensor as saved_tensors_hooks keeps it."""
+
+    def __init__(self, tensor, pack, unpack):
+        plain = tensor.detach()
+        version = plain._version
+        self.packed, self._unpack, self._edge = pack(plain), unpack, _C._edge_of(tensor)
+        if plain._version != version:
+            raise RuntimeError("A saved tensor pack hook is modifying its input in place.")
+
+    def unpack(self):
+        return _C._with_edge(self._unpack(self.packed), self._edge)
+
+
 class FunctionCtx:
     """Passes data from forward to backward."""
 
@@ -25,12 +39,13 @@ class FunctionCtx:
                 "Trying to backward through the graph a second time: the saved tensors have been freed. Pass retain_graph=True to the first backward()."
             )
         for t, version, _ in self._saved:
-            if t is not None and t._version != version:
+            if version is not None and t._version != version:
                 raise RuntimeError(
                     "one of the variables needed for gradient computation has been modified by an inplace operation: "
                     f"a tensor of shape {list(t.shape)} was saved at version {version}, it is now at version {t._version}"
                 )
-        return tuple(t if place is None else _C._as_output(t, place) for t, _, place in self._saved)
+        tensors = [(t.unpack() if isinstance(t, _Packed) else t, place) for t, _, place in self._saved]
+        return tuple(t if place is None else _C._as_output(t, place) for t, place in tensors)
 
     def _detach_outputs(self, outputs):
         """A saved output is kept without its history; otherwise it and the graph would keep each other alive."""
@@ -39,6 +54,15 @@ class FunctionCtx:
             (t.detach(), version, places[id(t)]) if id(t) in places else (t, version, None)
             for t, version, _ in self._saved
         )
+
+    def _pack(self):
+        """Under saved_tensors_hooks: keeps what the hook returns."""
+        hooks = _C._saved_hooks()
+        if hooks is not None:
+            self._saved = tuple(
+                (t, version, place) if t is None else (_Packed(t, *hooks), None, place)
+                for t, version, place in self._saved
+            )
 
     def mark_dirty(self, *tensors):
         """Declares inputs that forward wrote to in place."""
@@ -123,6 +147,7 @@ class Function:
         backward = _Backward(cls, ctx, positions, len(args), outs)
         recorded = _C._record_function(backward, cls.__name__ + "Backward", inputs, recorded, dirty)
         ctx._detach_outputs(recorded)
+        ctx._pack()
         # An input passed through is another object now, a view of it.
         outs = [t if r is None else r for t, r in zip(outs, recorded, strict=True)]
         return tuple(outs) if several else outs[0]

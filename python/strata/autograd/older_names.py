@@ -30,4 +30,4 @@ variable = types.ModuleType(f"{__package__}.variable", "torch.autograd.variable.
 variable.Variable = Variable
 sys.modules[variable.__name__] = variable
 sys.modules[f"{__package__}.profiler"] = profiler
-forward_ad, graph = MissingModule("torch.autograd.forward_ad"), MissingModule("torch.autograd.graph")
+forward_ad = MissingModule("torch.autograd.forward_ad")
