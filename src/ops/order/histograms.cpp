@@ -11,7 +11,7 @@
 namespace strata {
 namespace {
 
-Tensor dense(const Tensor& t, DType dtype) { return contiguous(t.dtype() == dtype ? t : to(t, dtype)); }
+Tensor contiguous_as(const Tensor& t, DType dtype) { return contiguous(t.dtype() == dtype ? t : to(t, dtype)); }
 
 // The bin of each element between sorted edges (double); elements outside go to bin 0 and are not `inside`.
 struct Bins {
@@ -79,8 +79,8 @@ std::vector<Tensor> count_rows(const Tensor& input, TensorList bins, const Tenso
   const int64_t columns = input.size(-1), rows = columns ? input.numel() / columns : 0;
   STRATA_CHECK(static_cast<int64_t>(bins.size()) == columns, Runtime,
                "histogramdd: expected bins for each of the {} columns of input, got {}", columns, bins.size());
-  const Tensor x = dense(reshape(input, {-1}), DType::F64),
-               w = weight ? dense(reshape(weight, {-1}), DType::F64) : Tensor();
+  const Tensor x = contiguous_as(reshape(input, {-1}), DType::F64),
+               w = weight ? contiguous_as(reshape(weight, {-1}), DType::F64) : Tensor();
   STRATA_CHECK(!w || w.numel() == rows, Runtime, "histogramdd: weight has {} elements, input has {} rows",
                w ? w.numel() : 0, rows);
   std::vector<int64_t> shape;
@@ -90,7 +90,7 @@ std::vector<Tensor> count_rows(const Tensor& input, TensorList bins, const Tenso
                  "histogramdd: edges should be vectors of 2 or more elements of dtype {}, got shape {} and dtype {}",
                  name_of(input.dtype()), to_string(t.shape()), name_of(t.dtype()));
     shape.push_back(t.numel() - 1);
-    edges.push_back(dense(t, DType::F64));
+    edges.push_back(contiguous_as(t, DType::F64));
     out.push_back(clone(t));
   }
   const int64_t cells = checked_numel(shape);
@@ -163,7 +163,7 @@ STRATA_OP(bincount, "bincount(Tensor input, Tensor? weights=None, int minlength=
                  "bincount: weights should be 1-d and have the same length as input, got {} for {}",
                  weights ? to_string(weights.shape()) : "", to_string(input.shape()));
     if (input.is_meta()) refuse_shape_from_values("bincount");
-    const Tensor x = dense(input, DType::I64);
+    const Tensor x = contiguous_as(input, DType::I64);
     if (!input.is_cpu()) return count_on_device(x, weights, minlength);
     const int64_t length = length_for(x, minlength), n = x.numel();
     const auto* values = x.data<int64_t>();
@@ -173,7 +173,7 @@ STRATA_OP(bincount, "bincount(Tensor input, Tensor? weights=None, int minlength=
       return out;
     }
     const DType dtype = weights.dtype() == DType::F32 ? DType::F32 : DType::F64;
-    const Tensor w = dense(weights, DType::F64), out = full({length}, 0.0, kFloat64);
+    const Tensor w = contiguous_as(weights, DType::F64), out = full({length}, 0.0, kFloat64);
     auto* sums = out.data<double>();
     const auto* added = w.data<double>();
     for (int64_t i = 0; i < n; ++i) sums[values[i]] += added[i];
@@ -191,7 +191,7 @@ STRATA_OP(histc, "histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) 
   .composite([](const Tensor& input, int64_t bins, Scalar min, Scalar max) {
     Scoped mode(thread_state.grad_mode, false);
     STRATA_CHECK(bins > 0, Runtime, "histc: bins must be > 0, got {}", bins);
-    const Tensor x = dense(reshape(input, {-1}), compute_type(input.dtype()));
+    const Tensor x = contiguous_as(reshape(input, {-1}), compute_type(input.dtype()));
     double low = min.to_double(), high = max.to_double();
     data_range(x, low, high, 1, "histc");
     return to(added_up(x, {}, bins, low, high), input.dtype());
@@ -213,8 +213,8 @@ STRATA_OP(
     STRATA_CHECK(bins.dtype() == input.dtype(), Runtime,
                  "histogram: input tensor and bins tensors should have the same dtype, got {} and {}",
                  name_of(input.dtype()), name_of(bins.dtype()));
-    const Tensor x = dense(reshape(input, {-1}), DType::F64), edges = dense(bins, DType::F64),
-                 w = weight ? dense(reshape(weight, {-1}), DType::F64) : Tensor();
+    const Tensor x = contiguous_as(reshape(input, {-1}), DType::F64), edges = contiguous_as(bins, DType::F64),
+                 w = weight ? contiguous_as(reshape(weight, {-1}), DType::F64) : Tensor();
     STRATA_CHECK(!w || w.numel() == x.numel(), Runtime, "histogram: weight has {} elements, input has {}",
                  w ? w.numel() : 0, x.numel());
     const int64_t count = edges.numel() - 1;
@@ -236,8 +236,8 @@ STRATA_OP(histogram_bin_ct,
     STRATA_CHECK(bins > 0, Runtime, "histogram: bins must be > 0, got {}", bins);
     STRATA_CHECK(!range || range->size() == 2, Runtime, "histogram: range should have 2 elements, got {}",
                  range ? range->size() : 0);
-    const Tensor x = dense(reshape(input, {-1}), compute_type(input.dtype())),
-                 w = weight ? dense(reshape(weight, {-1}), DType::F64) : Tensor();
+    const Tensor x = contiguous_as(reshape(input, {-1}), compute_type(input.dtype())),
+                 w = weight ? contiguous_as(reshape(weight, {-1}), DType::F64) : Tensor();
     STRATA_CHECK(!w || w.numel() == x.numel(), Runtime, "histogram: weight has {} elements, input has {}",
                  w ? w.numel() : 0, x.numel());
     double low = range ? (*range)[0] : 0, high = range ? (*range)[1] : 0;
@@ -291,7 +291,7 @@ STRATA_OP(
     for (size_t k = 0; k < bins.size; ++k) {
       STRATA_CHECK(bins[k] > 0, Runtime, "histogramdd: bins must be > 0, got {}", to_string(bins));
       double low = range ? (*range)[2 * k] : 0, high = range ? (*range)[2 * k + 1] : 0;
-      data_range(dense(reshape(select(input, -1, static_cast<int64_t>(k)), {-1}), input.dtype()), low, high, 0.5,
+      data_range(contiguous_as(reshape(select(input, -1, static_cast<int64_t>(k)), {-1}), input.dtype()), low, high, 0.5,
                  "histogramdd");
       edges.push_back(linspace(low, high, (Checked(bins[k]) + 1).get(), input.dtype()));
     }
