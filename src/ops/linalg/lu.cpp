@@ -107,7 +107,7 @@ STRATA_OP(linalg_lu_factor_ex,
     "zero pivot or 0.")
   .dtypes({DType::F32, DType::F64})
   .infer(infer_lu)
-  .kernel("lapack", run_lu<cpu::dense_lapack>, cpu::lapack_when<768>)
+  .kernel("lapack", run_lu<cpu::dense_lapack>, cpu::lapack_when<1024>)
   .from(Source::Lapack)
   .kernel("blocked", run_lu<cpu::dense_fast>)
   .kernel("reference", run_lu<cpu::dense_reference>)

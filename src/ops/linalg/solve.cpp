@@ -156,7 +156,7 @@ STRATA_OP(linalg_det, "linalg.det(Tensor A) -> Tensor")
     check_square(c.A(), "linalg.det");
     set_batch_shape(*c.out(), c.A(), {});
   })
-  .kernel("lapack", run_det<cpu::dense_lapack>, cpu::lapack_when<768>)
+  .kernel("lapack", run_det<cpu::dense_lapack>, cpu::lapack_when<1024>)
   .from(Source::Lapack)
   .kernel("lu", run_det<cpu::dense_fast>)
   .kernel("reference", run_det<cpu::dense_reference>)
@@ -177,7 +177,7 @@ STRATA_OP(linalg_slogdet, "linalg.slogdet(Tensor A) -> (Tensor sign, Tensor loga
     check_square(c.A(), "linalg.slogdet");
     for (int o = 0; o < 2; ++o) set_batch_shape(*c.out(o), c.A(), {});
   })
-  .kernel("lapack", run_slogdet<cpu::dense_lapack>, cpu::lapack_when<768>)
+  .kernel("lapack", run_slogdet<cpu::dense_lapack>, cpu::lapack_when<1024>)
   .from(Source::Lapack)
   .kernel("lu", run_slogdet<cpu::dense_fast>)
   .kernel("reference", run_slogdet<cpu::dense_reference>)
