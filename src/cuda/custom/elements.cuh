@@ -24,8 +24,12 @@ __device__ __forceinline__ void strata_store(strata_half& to, float v) {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(to.bits) : "f"(v));
 }
 __device__ __forceinline__ void strata_store(strata_bfloat16& to, float v) {
+#if __CUDA_ARCH__ >= 800
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(to.bits) : "f"(v));
+#else
   const unsigned bits = __float_as_uint(v);
   to.bits = v != v ? 0x7fff : (unsigned short)((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+#endif
 }
 __device__ __forceinline__ void strata_store(strata_half& to, double v) { strata_store(to, float(v)); }
 __device__ __forceinline__ void strata_store(strata_bfloat16& to, double v) { strata_store(to, float(v)); }
