@@ -1,6 +1,8 @@
 #include "cpu/linalg/weight_only.h"
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "base/parallel.h"
 #include "cpu/staging.h"
@@ -20,6 +22,9 @@ void weight_product(const WeightProduct& w) {
   const In<float> x(w.x), scales(w.scales);
   const Tensor zeros_tensor = w.zeros ? staged(*w.zeros, DType::F32) : Tensor();
   const float* zeros = w.zeros ? zeros_tensor.data<float>() : nullptr;
+  std::vector<float> sums_of_x(zeros ? static_cast<size_t>(rows * groups) : 0);
+  for (int64_t i = 0; zeros && k > 0 && i < rows * groups; ++i)
+    sums_of_x[static_cast<size_t>(i)] = std::accumulate(x.get() + i * w.group(), x.get() + (i + 1) * w.group(), 0.F);
   const Tensor out_tensor = borrow(w.out);
   const Out<float> out(out_tensor);
   const int64_t grain = std::max<int64_t>(1, kGrain / std::max<int64_t>(1, rows * k));
@@ -28,8 +33,8 @@ void weight_product(const WeightProduct& w) {
     for (int64_t n = begin; n < end; ++n)
       for (int64_t m = 0; m < rows; m += kWeightRows) {
         const int count = static_cast<int>(std::min<int64_t>(kWeightRows, rows - m));
-        weight_line({row_of(w, n), x.get() + m * k, scales.get() + n * groups, zeros ? zeros + n * groups : nullptr, k,
-                     w.group(), count, w.bits},
+        weight_line({row_of(w, n), x.get() + m * k, scales.get() + n * groups, zeros ? zeros + n * groups : nullptr,
+                     sums_of_x.data() + (zeros ? m * groups : 0), k, w.group(), count, w.bits},
                     sums);
         for (int r = 0; r < count; ++r) out[(m + r) * columns + n] = sums[r];
       }

@@ -14,6 +14,7 @@ void weight_product_reference(const WeightProduct& w);  // in double
 struct WeightLine {
   const uint8_t* weight;            // of the row
   const float *x, *scales, *zeros;  // x [rows, k]; scales and zeros of the row, by group; zeros may be null
+  const float* sums_of_x;           // [rows, groups]; used with zeros
   int64_t k, group;
   int rows, bits;
 };

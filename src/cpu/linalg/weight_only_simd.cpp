@@ -19,7 +19,16 @@ HWY_INLINE void convert_weights(const WeightLine& line, int64_t k0, int64_t n, f
   const auto* from = reinterpret_cast<const int8_t*>(line.weight) + k0;
   if (line.bits == 4) {
     const uint8_t* bytes = line.weight + k0 / 2;
-    for (int64_t i = 0; i < (n + 1) / 2; ++i) {
+    const hn::ScalableTag<uint8_t> du;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(du)), count = (n + 1) / 2;
+    const auto eight = hn::Set(du, 8), low = hn::Set(du, 15);
+    int64_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+      const auto v = hn::LoadU(du, bytes + i);
+      hn::StoreInterleaved2(hn::Sub(hn::ShiftRight<4>(v), eight), hn::Sub(hn::And(v, low), eight), du,
+                            reinterpret_cast<uint8_t*>(nibbles) + 2 * i);
+    }
+    for (; i < count; ++i) {
       nibbles[2 * i] = static_cast<int8_t>((bytes[i] >> 4) - 8);
       nibbles[2 * i + 1] = static_cast<int8_t>((bytes[i] & 15) - 8);
     }
@@ -35,33 +44,26 @@ HWY_INLINE void convert_weights(const WeightLine& line, int64_t k0, int64_t n, f
   for (; i < n; ++i) to[i] = from[i];
 }
 
-// The sums of w[i] x[i] and of x[i].
-HWY_INLINE void dot(const float* w, const float* x, int64_t n, bool with_sum, float& product, float& sum) {
+// total[lanes] += scale * w[i] x[i], by lanes; the elements after the last whole vector are added to `rest`.
+HWY_INLINE void add_products(const float* w, const float* x, int64_t n, float scale, float* total, float& rest) {
   const hn::ScalableTag<float> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  auto p0 = hn::Zero(d), p1 = hn::Zero(d), s = hn::Zero(d);
+  auto p0 = hn::Zero(d), p1 = hn::Zero(d);
   int64_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    const auto x0 = hn::LoadU(d, x + i), x1 = hn::LoadU(d, x + i + lanes);
-    p0 = hn::MulAdd(hn::LoadU(d, w + i), x0, p0);
-    p1 = hn::MulAdd(hn::LoadU(d, w + i + lanes), x1, p1);
-    if (with_sum) s = hn::Add(s, hn::Add(x0, x1));
+    p0 = hn::MulAdd(hn::LoadU(d, w + i), hn::LoadU(d, x + i), p0);
+    p1 = hn::MulAdd(hn::LoadU(d, w + i + lanes), hn::LoadU(d, x + i + lanes), p1);
   }
-  product += hn::GetLane(hn::SumOfLanes(d, hn::Add(p0, p1)));
-  sum += hn::GetLane(hn::SumOfLanes(d, s));
-  for (; i < n; ++i) {
-    product += w[i] * x[i];
-    sum += x[i];
-  }
+  hn::StoreU(hn::MulAdd(hn::Set(d, scale), hn::Add(p0, p1), hn::LoadU(d, total)), d, total);
+  for (; i < n; ++i) rest += scale * w[i] * x[i];
 }
 
 void WeightLineOf(const WeightLine& line, float* out) {
-  alignas(64) float w[kChunk];
-  float products[kWeightRows], sums[kWeightRows];
+  const hn::ScalableTag<float> d;
+  const size_t lanes = hn::Lanes(d);
+  alignas(64) float w[kChunk], totals[kWeightRows * hn::MaxLanes(d)] = {};
   std::fill_n(out, line.rows, 0.F);
-  for (int64_t begin = 0, g = 0; begin < line.k; begin += line.group, ++g) {
-    std::fill_n(products, line.rows, 0.F);
-    std::fill_n(sums, line.rows, 0.F);
+  for (int64_t begin = 0, g = 0; begin < line.k; begin += line.group, ++g)
     for (int64_t at = begin; at < begin + line.group;) {
       // An odd first weight of four bits is in the middle of a byte: alone, so that the next begins one.
       const bool is_odd = line.bits == 4 && at % 2 != 0;
@@ -69,11 +71,13 @@ void WeightLineOf(const WeightLine& line, float* out) {
       if (is_odd) w[0] = static_cast<float>((line.weight[at / 2] & 15) - 8);
       else convert_weights(line, at, n, w);
       for (int r = 0; r < line.rows; ++r)
-        dot(w, line.x + r * line.k + at, n, line.zeros != nullptr, products[r], sums[r]);
+        add_products(w, line.x + r * line.k + at, n, line.scales[g], totals + static_cast<size_t>(r) * lanes, out[r]);
       at += n;
     }
-    for (int r = 0; r < line.rows; ++r)
-      out[r] += line.scales[g] * products[r] + (line.zeros ? line.zeros[g] * sums[r] : 0.F);
+  const int64_t groups = line.k > 0 ? line.k / line.group : 0;
+  for (int r = 0; r < line.rows; ++r) {
+    out[r] += hn::GetLane(hn::SumOfLanes(d, hn::LoadU(d, totals + static_cast<size_t>(r) * lanes)));
+    for (int64_t g = 0; line.zeros && g < groups; ++g) out[r] += line.zeros[g] * line.sums_of_x[r * groups + g];
   }
 }
 
