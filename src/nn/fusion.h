@@ -11,6 +11,12 @@ STRATA_API std::pair<Tensor, Tensor> fuse_conv_bn_weights(const Tensor& conv_w, 
                                                           const Tensor& bn_rm, const Tensor& bn_rv, double bn_eps,
                                                           const Tensor& bn_w, const Tensor& bn_b,
                                                           bool transpose = false);
+// The same for a linear layer.
+inline std::pair<Tensor, Tensor> fuse_linear_bn_weights(const Tensor& linear_w, const Tensor& linear_b,
+                                                        const Tensor& bn_rm, const Tensor& bn_rv, double bn_eps,
+                                                        const Tensor& bn_w, const Tensor& bn_b) {
+  return fuse_conv_bn_weights(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b);
+}
 // A new linear layer that is equivalent to both; both must be in evaluation mode.
 STRATA_API Linear fuse_linear_bn_eval(const Linear& linear, const BatchNorm1d& bn);
 

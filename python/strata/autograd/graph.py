@@ -8,8 +8,7 @@ __all__ = ["disable_saved_tensors_hooks", "save_on_cpu", "saved_tensors_hooks"]
 
 
 class saved_tensors_hooks:
-    """In the with block, a graph keeps pack_hook(tensor) in the place of each tensor that an op saves, and backward gets
-    unpack_hook(packed)."""
+    """In the with block, a graph keeps pack_hook(tensor) for each tensor that an op saves; backward gets unpack_hook(packed)."""
 
     def __init__(self, pack_hook, unpack_hook):
         self.pack_hook, self.unpack_hook = pack_hook, unpack_hook

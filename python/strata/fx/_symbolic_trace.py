@@ -54,12 +54,14 @@ PH = PHBase()
 class Tracer(TracerBase):
     """Records the calls of a function or of a module's forward.
 
-    autowrap_modules and autowrap_functions: Python functions that are recorded as calls where an argument is a proxy.
+    autowrap_modules and autowrap_functions: Python functions that are recorded as calls where an argument is a proxy;
+    by default those of math.
     param_shapes_constant: shapes of parameters are numbers instead of nodes.
     """
 
-    def __init__(self, autowrap_modules=(math,), autowrap_functions=(), param_shapes_constant=False):
+    def __init__(self, autowrap_modules=None, autowrap_functions=(), param_shapes_constant=False):
         super().__init__()
+        autowrap_modules = (math,) if autowrap_modules is None else autowrap_modules
         self._autowrap_function_ids = {
             id(value)
             for module in autowrap_modules
@@ -384,8 +386,10 @@ def _patches():
 
 
 def wrap(fn_or_name):
-    """Marks a function of the calling module, by name or as a decorator, that tracing records as one call. Must be called at
-    the top level of the module."""
+    """Marks a function of the calling module, by name or as a decorator, that tracing records as one call.
+
+    Must be called at the top level of the module.
+    """
     if not isinstance(fn_or_name, str) and not callable(fn_or_name):
         raise RuntimeError("Unsupported type for global function! Must be either a callable or string name")
     name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__

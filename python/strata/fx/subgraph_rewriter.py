@@ -96,8 +96,10 @@ class _Matcher:
 
 
 def replace_pattern(gm, pattern, replacement):
-    """Replaces every part of gm's graph that does what `pattern` does by `replacement`, a function or module with the same
-    inputs; returns the matches. Matches do not overlap."""
+    """Replaces every part of gm's graph that does what `pattern` does by `replacement`; returns the matches.
+
+    Both are functions or modules with the same inputs. Matches do not overlap.
+    """
     return [Match(m.anchor, m.nodes_map) for m in _replace(gm, pattern, replacement)]
 
 
