@@ -379,8 +379,11 @@ class Backward {
     const TensorList inputs = node.args.view()[0].tensor_list();
     for (size_t k = 0; k < node.list_edges.size() && k < out.size(); ++k) {
       if (!out[k] || !node.list_edges[k]) continue;
-      check_custom(node, k, out[k], *inputs[k]);
-      deliver(node.list_edges[k], match_input(std::move(out[k]), *inputs[k]));
+      if (inputs[k]) {  // else it has the shape of the output
+        check_custom(node, k, out[k], *inputs[k]);
+        out[k] = match_input(std::move(out[k]), *inputs[k]);
+      }
+      deliver(node.list_edges[k], std::move(out[k]));
     }
   }
 

@@ -48,7 +48,8 @@ Ref<Node> new_node(const OpRecord& op) {
 }
 
 // Called after finding the edges: that may update a view, and its new node must come before this one.
-void give_order(Node& node) { node.order = next_order.fetch_add(1, std::memory_order_relaxed); }
+// Every second number is free for a plain node inside a node with hooks, which must run after it.
+void give_order(Node& node) { node.order = next_order.fetch_add(2, std::memory_order_relaxed); }
 
 namespace {
 bool stale(const TensorImpl& t) { return t.base && t.base->rebases != t.rebases; }

@@ -96,16 +96,10 @@ class PackedGrad : public CustomGrad {
                  "Trying to backward through the graph a second time (at {}): its saved tensors have been freed. Pass "
                  "retain_graph=True to the first backward() or grad().",
                  name());
-    Ref<Node> node = plain ? plain : unpacked();
+    const bool kept = plain && !(plain->readers.load(std::memory_order_acquire) & Node::kFreed);
+    Ref<Node> node = kept ? plain : unpacked();
     if (create_graph) plain = node;
-    Tensor grads[kMaxOutputs];
-    for (uint32_t o = 0; o < outputs; ++o) grads[o] = given[o];
-    if (!grads[0] && outputs > 1 && is_differentiable(output_shapes[0].dtype()) && !(op.integer_outputs & 1))
-      grads[0] = autograd::zeros_for(*output_shapes[0]);
-    const OpRecord::Grad formula = create_graph && op.graph_grad_fn ? op.graph_grad_fn : op.grad_fn;
-    const Device device = grads[0] ? grads[0].device() : Device{};
-    const OnDeviceOf scope(device);
-    Grads found = formula(GradContext(*node, grads), grads[0]);
+    Grads found = apply_formula(*node, given, create_graph);
     return by_place(found);
   }
 
@@ -167,6 +161,18 @@ class PackedGrad : public CustomGrad {
 };
 }  // namespace
 
+Grads apply_formula(const Node& node, const std::vector<Tensor>& given, bool create_graph) {
+  const OpRecord& op = *node.op;
+  Tensor grads[kMaxOutputs];
+  std::copy(given.begin(), given.end(), grads);
+  if (!grads[0] && node.outputs > 1 && is_differentiable(node.output_shapes[0].dtype()) && !(op.integer_outputs & 1))
+    grads[0] = autograd::zeros_for(*node.output_shapes[0]);
+  const OpRecord::Grad formula = create_graph && op.graph_grad_fn ? op.graph_grad_fn : op.grad_fn;
+  const Device device = grads[0] ? grads[0].device() : Device{};
+  const OnDeviceOf scope(device);
+  return formula(GradContext(node, grads), grads[0]);
+}
+
 Tensor with_history(const Tensor& t, const Node::Edge& edge) {
   if (!thread_state.grad_mode || !edge) return t;
   Tensor value = alias(*t);
@@ -198,8 +204,7 @@ void record_packed(const OpRecord& op, const Args& args, Tensor* outs, uint32_t 
   const uint32_t mask = saved_mask(op, *node);
   node->edges[0] = node->edges[1] = {};
   give_order(*node);
-  grad->order = node->order;
-  give_order(*node);
+  grad->order = node->order - 1;
   const std::vector<Tensor> tensors = tensors_among(args);
   size_t place = 0;
   for (uint32_t i = 0; i < args.size; ++i) {

@@ -40,6 +40,8 @@ namespace strata {
 STRATA_API Tensor with_history(const Tensor& t, const Node::Edge& edge);
 // record_node() under hooks: the node keeps packed tensors.
 void record_packed(const OpRecord& op, const Args& args, Tensor* outs, uint32_t count);
+// The gradients of a node's inputs by the formula of its op.
+Grads apply_formula(const Node& node, const std::vector<Tensor>& given, bool create_graph);
 // Reverses broadcasting and promotion of a gradient.
 Tensor match_input(Tensor g, const TensorImpl& input);
 Ref<Node> new_node(const OpRecord& op);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "autograd/hooks.h"
+#include "autograd/node_hooks.h"
 #include "autograd/saved_hooks.h"
 #include "cuda/runtime/runtime.h"
 #include "python/binding.h"
@@ -367,6 +368,69 @@ PyObject* next_functions(PyObject*, PyObject* capsule) {
 }
 }  // namespace
 
+// --- hooks of nodes ------------------------------------------------------------------------------------------------
+
+namespace {
+Node& node_at(PyObject* capsule) {
+  const auto* held = static_cast<Ref<Node>*>(PyCapsule_GetPointer(capsule, "strata.node"));
+  need(held ? capsule : nullptr);
+  return **held;
+}
+struct PythonNodeHook {
+  Shared hook;
+  std::optional<autograd::GradTuple> operator()(const autograd::GradTuple& grads) const {
+    const WithGil gil;
+    const Object outputs(need(wrap_list(grads)));
+    PyObject* one[] = {outputs.get()};
+    return replacement(Object(call_python(hook.get(), one, 1)));
+  }
+  std::optional<autograd::GradTuple> operator()(const autograd::GradTuple& inputs,
+                                                const autograd::GradTuple& outputs) const {
+    const WithGil gil;
+    const Object in(need(wrap_list(inputs))), out(need(wrap_list(outputs)));
+    PyObject* both[] = {in.get(), out.get()};
+    return replacement(Object(call_python(hook.get(), both, 2)));
+  }
+
+ private:
+  static std::optional<autograd::GradTuple> replacement(Object result) {
+    if (result.get() == Py_None) return std::nullopt;
+    return tensors_of(result.get(), "a hook's result");
+  }
+};
+// _node_hook(node, hook, before): the id of the hook.
+PyObject* node_hook(PyObject*, PyObject* args) {
+  PyObject *capsule, *hook;
+  int before;
+  if (!PyArg_ParseTuple(args, "OOp", &capsule, &hook, &before)) return nullptr;
+  return guarded([&] {
+    Node& node = node_at(capsule);
+    const PythonNodeHook python{Shared(hook)};
+    return PyLong_FromLongLong(before ? autograd::register_node_prehook(node, python)
+                                      : autograd::register_node_hook(node, python));
+  });
+}
+PyObject* drop_node_hook(PyObject*, PyObject* args) {
+  PyObject* capsule;
+  long long id;
+  if (!PyArg_ParseTuple(args, "OL", &capsule, &id)) return nullptr;
+  return guarded([&] {
+    autograd::remove_node_hook(node_at(capsule), id);
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* node_metadata(PyObject*, PyObject* capsule) {
+  return guarded([&] {
+    std::shared_ptr<void>& held = autograd::node_metadata(node_at(capsule));
+    if (!held) held = std::make_shared<Shared>(Object(need(PyDict_New())).get());
+    return Py_NewRef(static_cast<Shared*>(held.get())->get());
+  });
+}
+PyObject* node_id(PyObject*, PyObject* capsule) {
+  return guarded([&] { return PyLong_FromVoidPtr(&node_at(capsule)); });
+}
+}  // namespace
+
 void track(PyObject* tensor) {
   if (!PyObject_GC_IsTracked(tensor)) PyObject_GC_Track(tensor);
 }
@@ -414,6 +478,10 @@ PyMethodDef autograd_functions[] = {
   {"_forbid_saved_hooks", forbid_saved_hooks, METH_O, "Returns the message before."},
   {"_grad_fn", grad_fn, METH_O, nullptr},
   {"_next_functions", next_functions, METH_O, nullptr},
+  {"_node_hook", node_hook, METH_VARARGS, nullptr},
+  {"_remove_node_hook", drop_node_hook, METH_VARARGS, nullptr},
+  {"_node_metadata", node_metadata, METH_O, nullptr},
+  {"_node_id", node_id, METH_O, nullptr},
   {}};
 
 static PyMethodDef backward_method = {

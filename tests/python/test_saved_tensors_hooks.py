@@ -1,5 +1,6 @@
 """autograd.graph: what the hooks see and return, for every op that saves tensors."""
 
+import contextlib
 import gc
 import threading
 import weakref
@@ -33,18 +34,31 @@ def leaves_of(record, arguments):
     }
 
 
-def gradients(record, arguments, hooks, twice):
+def hook_all_nodes(tensors):
+    """A hook without effect on every node of the graph."""
+    waiting, seen = [t.grad_fn for t in tensors], set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen or node.name() == "AccumulateGrad":
+            continue
+        seen.add(node)
+        waiting += [target for target, _ in node.next_functions]
+        node.register_hook(lambda grad_inputs, grad_outputs: None)
+
+
+def gradients(record, arguments, hooks, twice, hook_nodes=False):
     strata.manual_seed(0)
-    if hooks is None:
+    with hooks:
         out = records.call(record, arguments)
-    else:
-        with hooks:
-            out = records.call(record, arguments)
     results = [t for t in records.tensors(out) if t.requires_grad]
+    if hook_nodes:
+        hook_all_nodes(results)
     leaves = [t for t in records.tensors(arguments) if t.requires_grad]
     if not results or not leaves:
         return []
-    loss = sum((t * (1 + strata.arange(t.numel(), dtype=strata.float64).reshape(t.shape) / 7)).sum().real for t in results)
+    loss = sum(
+        (t * (1 + strata.arange(t.numel(), dtype=strata.float64).reshape(t.shape) / 7)).sum().real for t in results
+    )
     try:
         first = strata.autograd.grad(loss, leaves, create_graph=twice, allow_unused=True, materialize_grads=True)
     except NotImplementedError as e:
@@ -69,12 +83,13 @@ def test_gradients_are_the_same_under_hooks(record, twice):
         if "!" in text[:2]:
             continue
         arguments = leaves_of(record, arguments)
-        want = gradients(record, arguments, None, twice)
-        found = gradients(record, arguments, copies(), twice)
-        assert len(want) == len(found)
-        for a, b in zip(want, found, strict=True):
-            largest = a.abs().nan_to_num(0.0, 0.0, 0.0).max().item() if a.numel() else 0.0
-            assert strata.allclose(a, b, rtol=1e-9, atol=1e-12 * (1 + largest), equal_nan=True), (text, a, b)
+        want = gradients(record, arguments, contextlib.nullcontext(), twice)
+        for hooks, hook_nodes in ((copies(), False), (contextlib.nullcontext(), True)):
+            found = gradients(record, arguments, hooks, twice, hook_nodes)
+            assert len(want) == len(found)
+            for a, b in zip(want, found, strict=True):
+                largest = a.abs().nan_to_num(0.0, 0.0, 0.0).max().item() if a.numel() else 0.0
+                assert strata.allclose(a, b, rtol=1e-9, atol=1e-12 * (1 + largest), equal_nan=True), (text, a, b)
 
 
 def test_hooks_see_each_saved_tensor_once():
@@ -264,8 +279,6 @@ def test_a_network_trains_under_hooks():
             loss = strata.nn.functional.cross_entropy(net(x), target)
         loss.backward()
         return [p.grad.clone() for p in net.parameters()]
-
-    import contextlib
 
     for a, b in zip(grads(contextlib.nullcontext()), grads(copies()), strict=True):
         assert strata.equal(a, b)
