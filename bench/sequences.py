@@ -24,7 +24,7 @@ def attention(lengths, heads, width, window=(-1, 0), shared=None, training=False
         g = side.randn(total, heads, width, dtype=dtype)
         starts = side.m.tensor([sum(lengths[:i]) for i in range(len(lengths) + 1)], dtype=side.m.int32, device="cuda")
         attn = __import__(f"{side.m.__name__}.nn.attention.varlen", fromlist=["varlen_attn"]).varlen_attn
-        kwargs = dict(window_size=window, enable_gqa=shared != heads)
+        kwargs = {"window_size": window} | ({"enable_gqa": True} if shared != heads else {})
         longest = max(lengths)
         if not training:
             return lambda: attn(q, k, v, starts, starts, longest, longest, **kwargs)
@@ -60,9 +60,9 @@ def decoding(sequences, context, heads, shared, width, queries=1, page=16, dtype
             queries,
             context,
             window_size=(-1, 0),
-            enable_gqa=shared != heads,
             seqused_k=lengths,
             block_table=table,
+            **({"enable_gqa": True} if shared != heads else {}),
         )
 
     return 4.0 * sequences * queries * heads * context * width, 4 * sequences * context * shared * width, make
@@ -73,10 +73,11 @@ def loss(rows, features, classes, dtype="bfloat16"):
         x, w = side.randn(rows, features, dtype=dtype), side.randn(classes, features, dtype=dtype) * features**-0.5
         leaves = [t.detach().requires_grad_() for t in (x, w)]
         target = side.m.randint(0, classes, (rows,), device="cuda")
-        options = {}
-        if side.m.__name__ == "torch":
+        options, functions = {}, side.m.nn.functional
+        if side.m.__name__ == "torch" and hasattr(side.m.nn, "LinearCrossEntropyOptions"):
             options["options"] = side.m.nn.LinearCrossEntropyOptions(allow_retain_graph=True)
-        f = side.m.nn.functional.linear_cross_entropy
+        f = getattr(functions, "linear_cross_entropy", None)  # not in PyTorch before 2.12: the logits exist
+        f = f or (lambda x, w, target: functions.cross_entropy(x @ w.t(), target))
         return lambda: side.m.autograd.grad(f(*leaves, target, **options), leaves)
 
     return 6.0 * rows * features * classes, 2 * (rows + classes) * features * 2, make

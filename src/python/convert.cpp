@@ -159,7 +159,8 @@ struct ListReader {
     for (int depth = 0; is_sequence(at.get()); ++depth) {
       STRATA_CHECK(depth < kMaxDims, Value, "tensor: the data are nested deeper than {} levels", kMaxDims);
       if (is_array(at.get())) {
-        for (int64_t n : share_buffer(at.get()).shape()) shape.push_back(n);
+        const Tensor array = share_buffer(at.get());  // named: a temporary would be gone in the loop
+        for (int64_t n : array.shape()) shape.push_back(n);
         return;
       }
       const Object items = elements_of(at.get());

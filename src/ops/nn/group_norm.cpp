@@ -18,16 +18,21 @@ Grouped grouped_norm(const Tensor& input, const Tensor& weight, const Tensor& bi
     is_floating(input.dtype()) ? compute_type(input.dtype()) : input.dtype();  // rounds once, after the affine part
   const Tensor rows = reshape(to(input, type), {n, group, c / group * hw});
   const auto all = _layer_norm(rows, {c / group * hw}, {}, {}, eps);
-  // Small planes: a weight for each element of a sample, since a broadcast costs some time per plane.
-  const bool small = hw < kSmallPlane && n > 1;
+  // Computed in the input's shape, so that the result is not a view. Small planes: a weight for each element of a sample, since
+  // a broadcast costs some time per plane.
+  const bool small = hw < kSmallPlane && n > 1, plain = input.dim() >= 2 && input.size(0) == n && input.size(1) == c;
+  std::vector<int64_t> shape =
+    plain ? std::vector<int64_t>(input.shape().begin(), input.shape().end()) : std::vector<int64_t>{n, c, hw};
+  const Tensor normed = reshape(all[0], shape);
+  shape[0] = 1;
+  if (!small) std::fill(shape.begin() + 2, shape.end(), 1);
   const auto spread = [&](const Tensor& t) {
-    return !t ? t : small ? reshape(expand(reshape(t, {c, 1}), {c, hw}), {1, c * hw, 1}) : reshape(t, {1, c, 1});
+    return !t ? t : small ? reshape(expand(reshape(t, {c, 1}), {c, hw}), shape) : reshape(t, shape);
   };
-  const Tensor normed = reshape(all[0], {n, small ? c * hw : c, small ? 1 : hw});
   const Tensor scaled =
     weight && bias ? addcmul(spread(bias), normed, spread(weight)) : affine(normed, spread(weight), spread(bias));
   const Tensor y = to(scaled, input.dtype());
-  return {reshape(y, input.shape()), all[1], all[2]};
+  return {plain ? y : reshape(y, input.shape()), all[1], all[2]};
 }
 }  // namespace
 
