@@ -7,7 +7,7 @@ import io
 import math
 import operator
 import pickle
-from typing import Dict, List, Optional, Tuple  # noqa: F401, UP035
+from typing import Optional, Tuple  # noqa: UP035
 
 import torch
 import torch.nn.functional as F
@@ -382,9 +382,7 @@ print([n.name for n in halves.submod_1.graph.nodes][:3])
 section("annotations and arguments")
 
 
-def annotated(
-    a: torch.Tensor, b: List[int], c: Optional[Dict[str, Tuple[int, float]]] = None
-) -> Tuple[int, torch.Tensor]:  # noqa: UP006, UP045
+def annotated(a: torch.Tensor, b: list[int], c: dict[str, tuple[int, float]] | None = None) -> Tuple[int, torch.Tensor]:  # noqa: UP006
     return 1, a * 2
 
 

@@ -106,7 +106,7 @@ __device__ __forceinline__ void convolve(const ConvParams& p) {
 #pragma unroll
     for (int d = 0; d < 3; ++d) corner[d] = mine.at[d] * p.stride[d] - p.padding[d];
     corner_offset = Offset(mine.first * p.big_stride[0] + group * p.c * p.big_stride[1] + dot3(p.big_stride, corner));
-    if (m0 + am >= m_size) corner[2] = kNowhere;
+    if (m0 + am >= m_size) corner[1] = kNowhere;  // in another dimension than that of taps: the sum of both would be 0
   } else if constexpr (kMode == kData) {
     mine = split(uint32_t(min(m0 + am, m_size - 1)), p.in_div);
   } else {

@@ -2,6 +2,7 @@
 #include "strata/args/linalg/grouped.h"
 #include "autograd/autograd.h"
 #include "cuda/linalg/grouped.h"
+#include "cuda/movement/dense.h"
 #include "ops/transfer.h"
 #include "strata/ops.h"
 
@@ -67,9 +68,10 @@ const char* device_rejects(const Call& c) {
   if (a.offs().numel == 0) return "there are no groups";
   return cuda::grouped_product_rejects(*c.out());
 }
-void multiply_groups_on_device(const Call& c) {
+void multiply_groups_on_device(const Call& c, Workspace& workspace) {
   const args::_grouped_product a(c);
-  const Tensor offs = contiguous(a.share_offs());
+  const Tensor offs = cuda::dense(a.offs(), workspace);
+  if (workspace.planning()) return;
   cuda::grouped_product(a.input(), a.mat2(), *offs, *c.out());
 }
 }  // namespace

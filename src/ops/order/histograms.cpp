@@ -291,8 +291,8 @@ STRATA_OP(
     for (size_t k = 0; k < bins.size; ++k) {
       STRATA_CHECK(bins[k] > 0, Runtime, "histogramdd: bins must be > 0, got {}", to_string(bins));
       double low = range ? (*range)[2 * k] : 0, high = range ? (*range)[2 * k + 1] : 0;
-      data_range(contiguous_as(reshape(select(input, -1, static_cast<int64_t>(k)), {-1}), input.dtype()), low, high, 0.5,
-                 "histogramdd");
+      data_range(contiguous_as(reshape(select(input, -1, static_cast<int64_t>(k)), {-1}), input.dtype()), low, high,
+                 0.5, "histogramdd");
       edges.push_back(linspace(low, high, (Checked(bins[k]) + 1).get(), input.dtype()));
     }
     return count_rows(input, edges, weight, density);
