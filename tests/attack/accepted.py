@@ -316,6 +316,32 @@ def nan_of_infinities(program):
     )
 
 
+def nan_lost_there(op):
+    """PyTorch's gradient is 0 where ours is NaN, all else agrees, and the op was used: its gradient drops a NaN that comes in."""
+
+    def holds(program):
+        a, b = program.difference.ours, program.difference.theirs
+        if a is None or b is None or a.shape != b.shape:
+            return False
+        lost = np.isnan(a) & (b == 0)
+        return lost.any() and near(a[~lost], b[~lost], 1e-2) and program.used(op)
+
+    return holds
+
+
+def other_sign_of_infinity(**ops):
+    """The results differ in signs of infinities alone, and one of the ops gave a zero, whose sign was the reason."""
+
+    def holds(program):
+        a, b = program.difference.ours, program.difference.theirs
+        if a is None or b is None or a.shape != b.shape:
+            return False
+        turned = np.isinf(a) & (a == -b)
+        return turned.any() and near(a[~turned], b[~turned], 1e-2) and program.met(ops)
+
+    return holds
+
+
 def both_not_finite(program):
     """Second derivatives that are infinite on one side and NaN on the other; all else agrees."""
     a, b = program.difference.ours, program.difference.theirs
@@ -436,6 +462,8 @@ RULES = (
     (r"", r"torch: (v\d+|v\d+\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): [\[\d-]", "Numbers", nearer_than_pytorch),
     (r"", r"(torch|vgpu|reference): (v\d+|v\d+\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): [\[\d-]", "Numbers", amplified),
     (r"^more = ", SECOND, "Numbers", lambda program: program.met({"prelu": has_zero})),
+    (r"", GRADIENT, "Numbers", nan_lost_there("logcumsumexp")),
+    (r"", r"torch: v\d+: [\[\d-]", "Numbers", other_sign_of_infinity(softshrink=result_zero_or_nan)),
     (r"cdist", r"torch: v\d+: \[", "Numbers", has_infinities),
     (r"\bgelu\(", r"torch: v\d+: [\[\d-]", "Numbers", nan_of_infinities),
     (r"\.(median|nanmedian|kthvalue)\(", r"torch: v\d+: [\[\d-]", "Numbers", expanded_operand),

@@ -303,6 +303,29 @@ def test_infinities_give_nan_on_the_other_side(theirs, holds):
     assert accepted.nan_of_infinities(p) == holds
 
 
+@pytest.mark.parametrize(
+    "line, theirs, holds",
+    [
+        ("v1 = T.logcumsumexp(v0, 0)", [0.0, 1.0, 2.0], True),
+        ("v1 = T.cumsum(v0, 0)", [0.0, 1.0, 2.0], False),  # another op
+        ("v1 = T.logcumsumexp(v0, 0)", [5.0, 1.0, 2.0], False),
+        ("v1 = T.logcumsumexp(v0, 0)", [0.0, 3.0, 2.0], False),
+    ],
+)
+def test_a_gradient_drops_nan_on_the_other_side(line, theirs, holds):
+    ours = np.array([np.nan, 1.0, 2.0])
+    p = program(["v0 = leaf(0)", line], "grads[0]: [", ours=ours, theirs=np.array(theirs))
+    assert accepted.nan_lost_there("logcumsumexp")(p) == holds
+
+
+@pytest.mark.parametrize("values, theirs, holds", [((-0.1, 1.0, 2.0), [np.inf, 1.0, 2.0], True), ((-0.1, 1.0, 2.0), [np.inf, 1.0, 3.0], False), ((-1.0, 1.0, 2.0), [np.inf, 1.0, 2.0], False)])  # fmt: skip
+def test_a_zero_has_another_sign(values, theirs, holds):
+    rule = accepted.other_sign_of_infinity(softshrink=accepted.result_zero_or_nan)
+    lines = ["v0 = leaf(0)", "v1 = F.softshrink(v0, 0.3)", "v2 = 1 / v1"]
+    ours = np.array([-np.inf, 1.0, 2.0])
+    assert rule(program(lines, "v2: [", 1, values, ours, np.array(theirs))) == holds
+
+
 def test_out_moved_a_tensor_away_from_its_views():
     p = program(["v0 = T.ones(6)", "v1 = v0[3:]", "v2 = T.ones(8)", "T.mul(v2, v2, out=v0)"], "v1: [")
     p.other.space["v1"] = p.other.space["v0"][3:]
