@@ -86,7 +86,7 @@ TEST(Samples, MistakesAreInternalErrorsWithTheColumn) {
   bad("f(3) 1", "expected ','");
   bad("f(3", "expected a number");
   bad("f3", "expected '('");
-  bad("q(3), 1", "unknown kind of tensor");
+  bad("x(3), 1", "unknown kind of tensor");
   bad("f(3), 'abc", "unterminated string");
   bad("f(3), [1, 2", "expected a value");
   bad("f(3), t[1, 2", "expected a number");

@@ -56,6 +56,8 @@ STRATA_OP(fft_r2c, "_fft_r2c(Tensor input, int dim, float scale) -> Tensor")
     STRATA_CHECK(x.dtype == DType::F32 || x.dtype == DType::F64, Runtime, "rfft: expected a real input tensor, got {}",
                  name_of(x.dtype));
     const int dim = dim_of(x, c.dim());
+    STRATA_CHECK(x.shape[dim] > 0, Runtime, "rfft: expected a dimension with elements, got size 0 at dimension {}",
+                 dim);
     infer(c, x, dim, x.shape[dim] / 2 + 1, complex_type(x.dtype));
   })
   .kernel("stockham",
