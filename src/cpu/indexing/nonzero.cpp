@@ -16,9 +16,9 @@ constexpr int64_t kChunk = 1 << 15;  // elements
 
 template <class T> bool is_nonzero(T v) { return convert<bool>(v); }
 
-// Calls f(offset, step, n, index) for the rows of the elements [begin, end) in row-major order: n elements that
-// are `step` apart in memory, from the index (of all dimensions) on. A contiguous
-// tensor is one row; its index is not computed, unless `indices` are wanted.
+// Calls f(offset, step, n, index) for the rows of the elements [begin, end) in row-major order: n elements that are `step`
+// apart in memory, from the index (of all dimensions) on. A contiguous tensor is one row; its index is not computed, unless
+// `indices` are wanted.
 template <class F> void each_row(const TensorImpl& t, int64_t begin, int64_t end, bool indices, const F& f) {
   if (begin >= end) return;
   int64_t index[kMaxDims] = {}, at = 0, rest = begin;
