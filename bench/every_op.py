@@ -5,10 +5,12 @@ usage: every_op.py [--sizes 16,10000,1000000] [--dtypes float32,bfloat16,int64] 
                    [--out FILE.json] [--markdown FILE.md]
 
 The ops come from the registry and their arguments from the samples of their records (op_cases.py), so a new op is measured
-without being listed. Both libraries run in this process in turns; a ratio above 1 means that Strata is faster. Results of
-the two that differ are listed: such a row may compare different work. So does one where PyTorch returns the caller's
-gradient itself as that of a leaf (a second backward pass then adds to the caller's tensor); Strata copies it. Cases are measured in a shuffled but fixed order, so
-that a run cut short by --seconds is a fair sample. With --out, rows are written as they are measured.
+without being listed. Both libraries run in this process in turns; with several threads there is a rest between the turns,
+because threads poll for work for a while after their last task and would take cores from the other library. A ratio above 1
+means that Strata is faster. Results of the two that differ are listed: such a row may compare different work. So does one
+where PyTorch returns the caller's gradient itself as that of a leaf (a second backward pass then adds to the caller's
+tensor); Strata copies it. Cases are measured in a shuffled but fixed order, so that a run cut short by --seconds is a fair
+sample. With --out, rows are written as they are measured.
 """
 
 import argparse
@@ -30,8 +32,9 @@ import op_cases
 import strata
 import torch
 
-ROUNDS = 7
+ROUNDS = 5
 LEAST_SECONDS = 2e-3  # of a round
+REST_SECONDS = 0.03  # before a round with several threads: those of the other library poll for work that long
 MOST_SECONDS = 1.5  # a call that would take longer is left out
 FLOOR = 0.9  # a ratio below this is reported as slow
 SAVE_SECONDS = 5  # between two writes of the rows so far
@@ -182,7 +185,7 @@ def once(run, count):
     return (clock() - begin) / count
 
 
-def compare(ours, theirs):
+def compare(ours, theirs, threads):
     """Seconds of one call of each, measured in turns; None: too slow to measure."""
     first = max(once(ours, 1), once(theirs, 1))
     if first > MOST_SECONDS:
@@ -195,6 +198,9 @@ def compare(ours, theirs):
     times = ([], [])
     for _ in range(ROUNDS):
         for run, count, list_ in zip((ours, theirs), counts, times, strict=True):
+            if threads > 1:
+                time.sleep(REST_SECONDS)
+                run()  # wakes this library's threads
             list_.append(once(run, count))
     return min(times[0]), min(times[1])  # other processes can only add time
 
@@ -244,7 +250,7 @@ def measure(case, dtype, threads):
                 t.requires_grad_(phase == "train")
         for count in threads:
             set_threads(count)
-            times = compare(ours, theirs)
+            times = compare(ours, theirs, count)
             if times:
                 rows.append(
                     dict(op=case.name, text=case.text, n=case.n, layout=case.layout, dtype=dtype, phase=phase,
