@@ -8,10 +8,10 @@ import textwrap
 import pytest
 
 
-def run(code, *options, status=0, folder=None):
+def run(code, *options, status=0, folder=None, env=None):
     """What a program prints that is run with Strata as torch."""
     command = [sys.executable, "-W", "ignore", "-m", "strata.torch", *(options or ("-c", textwrap.dedent(code)))]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=folder, env=env)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stdout.strip() if status == 0 else done.stderr
 
@@ -133,7 +133,12 @@ def test_processes_of_a_program_have_the_alias_too(tmp_path):
             print(x)
         """)
     )
-    assert run("", "program.py", folder=tmp_path) == "tensor([1., 2.])"
+    # PyTorch may be installed as well: the alias comes before it, in all processes.
+    (tmp_path / "installed" / "torch").mkdir(parents=True)
+    (tmp_path / "installed" / "torch" / "__init__.py").write_text("class Tensor: pass\n")
+    path = os.pathsep.join([str(tmp_path / "installed"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    printed = run("", "program.py", folder=tmp_path, env={**os.environ, "PYTHONPATH": path})
+    assert printed == "tensor([1., 2.])"
 
 
 def test_the_alias_by_import_and_by_the_stand_in(tmp_path):

@@ -218,8 +218,8 @@ def install():
     sys.modules["torch"] = torch
     sys.modules["torch._C"] = _C
     sys.meta_path.insert(0, _Finder())
-    # Processes that the program starts inherit the path, and find torch there.
-    sys.path.append(os.path.join(os.path.dirname(__file__), "stand_in"))
+    # Processes that the program starts inherit the path, and find torch there: before PyTorch, if that is installed.
+    sys.path.insert(1, os.path.join(os.path.dirname(__file__), "stand_in"))
     _use_torch_names()
 
 
