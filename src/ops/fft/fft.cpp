@@ -102,7 +102,7 @@ STRATA_OP(fft_fftfreq,
   .composite([](int64_t n, double d, std::optional<DType> dtype, std::optional<Device> device, bool requires_grad) {
     check_size(n, "fftfreq");
     const DType t = frequency_dtype(dtype);
-    const Tensor up = arange(0, (n + 1) / 2, 1, t, device), down = arange(-(n / 2), 0, 1, t, device);
+    const Tensor up = arange(0, n - n / 2, 1, t, device), down = arange(-(n / 2), 0, 1, t, device);
     return frequencies(cat({up, down}, 0), n, d, requires_grad);
   })
   .samples({"8", "5, 0.5", "1"})
