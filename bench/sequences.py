@@ -1,10 +1,12 @@
 """Layers of language models beside PyTorch on one GPU: sequences.py [--cases REGEX] [--rounds 7] [--out DIR].
 
 Attention of sequences of different lengths, within windows, and with keys in pages (torch.nn.attention.varlen), and
-linear_cross_entropy in chunks on both sides. See beside.py for how times are measured. "training" is a forward and a backward pass.
-FLOP are those of the products that the mathematics needs. Results go to sequences.json and sequences.md.
+linear_cross_entropy in chunks on both sides. Where this PyTorch lacks a form, it gets the nearest that it has: shared heads
+repeated, keys without pages, logits that exist. See beside.py for how times are measured. "training" is a forward and a
+backward pass. FLOP are those of the products that the mathematics needs. Results go to sequences.json and sequences.md.
 """
 
+import inspect
 import sys
 
 import beside
@@ -24,8 +26,13 @@ def attention(lengths, heads, width, window=(-1, 0), shared=None, training=False
         g = side.randn(total, heads, width, dtype=dtype)
         starts = side.m.tensor([sum(lengths[:i]) for i in range(len(lengths) + 1)], dtype=side.m.int32, device="cuda")
         attn = __import__(f"{side.m.__name__}.nn.attention.varlen", fromlist=["varlen_attn"]).varlen_attn
-        kwargs = {"window_size": window} | ({"enable_gqa": True} if shared != heads else {})
+        kwargs = {"window_size": window}
         longest = max(lengths)
+        if shared != heads:
+            if "enable_gqa" in inspect.signature(attn).parameters:
+                kwargs["enable_gqa"] = True
+            else:
+                k, v = (t.repeat_interleave(heads // shared, 1) for t in (k, v))
         if not training:
             return lambda: attn(q, k, v, starts, starts, longest, longest, **kwargs)
         leaves = [t.requires_grad_() for t in (q, k, v)]
@@ -49,21 +56,14 @@ def decoding(sequences, context, heads, shared, width, queries=1, page=16, dtype
             return lambda: side.m.nn.functional.paged_attention(q, k, v, table, lengths)
         from torch.nn.attention.varlen import varlen_attn
 
+        if "seqused_k" not in inspect.signature(varlen_attn).parameters:
+            dense = (t.view(sequences, pages * page, shared, width).transpose(1, 2) for t in (k, v))
+            k, v, q = *dense, q.transpose(1, 2)
+            return lambda: side.m.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=shared != heads)
         starts = side.m.arange(0, sequences * queries + 1, queries, dtype=side.m.int32, device="cuda")
-        rows = q.flatten(0, 1)
-        return lambda: varlen_attn(
-            rows,
-            k,
-            v,
-            starts,
-            None,
-            queries,
-            context,
-            window_size=(-1, 0),
-            seqused_k=lengths,
-            block_table=table,
-            **({"enable_gqa": True} if shared != heads else {}),
-        )
+        rows, kwargs = q.flatten(0, 1), {"enable_gqa": True} if shared != heads else {}
+        kwargs |= {"window_size": (-1, 0), "seqused_k": lengths, "block_table": table}
+        return lambda: varlen_attn(rows, k, v, starts, None, queries, context, **kwargs)
 
     return 4.0 * sequences * queries * heads * context * width, 4 * sequences * context * shared * width, make
 
