@@ -212,6 +212,18 @@ void compose(const OpRecord& op, OpRecord::Compose composite, const Args& args, 
   composite(args, results);
 }
 
+// A composite may end with a view of a tensor that nobody else holds: that is an ordinary result, not a view.
+void forget_unreachable_bases(const OpRecord& op, const Tensor* outs) {
+  for (uint32_t o = 0; o < op.outputs; ++o) {
+    TensorImpl* out = outs[o].get();
+    if (!out || !out->base || out->base->refs.load(std::memory_order_acquire) != 1) continue;
+    if (out->base->rebases != out->rebases) continue;  // its history comes from the base
+    out->base = {};
+    out->rebases = 0;
+    out->origin = ViewOrigin::Recorded;
+  }
+}
+
 bool recording(const OpRecord& op, const Args& args) {
   return thread_state.grad_mode && op.grad_fn && wants_grad(args);
 }
@@ -230,7 +242,8 @@ void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
   check_args(op, args);
   if (const auto composite = composite_of(op, args)) {
     Results results{outs, nullptr};
-    return compose(op, composite, args, results);
+    compose(op, composite, args, results);
+    return forget_unreachable_bases(op, outs);
   }
   const Call c{op, args, outs};
   if (op.view_fn) {

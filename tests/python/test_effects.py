@@ -98,6 +98,7 @@ def check_sharing(declared, arguments, result, what, seen):
         if not isinstance(out, strata.Tensor):
             continue
         letter = declared.results[o if several else 0] if declared.results else None
+        assert letter or len(outputs) > len(declared.results) or out._base is None, f"{what}: result {o} is a view"
         for name, value in arguments.items():
             for t in tensors_of(value):
                 if share(out, t):
@@ -137,6 +138,17 @@ def test_the_schema_says_what_is_written_and_shared(record):
     assert not unseen, f"{record['schema']} declares writes that no sample makes: {unseen}"
     unshared = {o for o, letter in enumerate(declared.results) if letter} - seen.shared
     assert not unshared, f"{record['schema']} declares shared results that no sample has: {unshared}"
+
+
+@by_record([r for r in RECORDS if r["samples"] and "!" not in r["schema"]])  # leaves must not be written to
+def test_recorded_results_are_views_only_if_the_schema_says_so(record):
+    declared = Declared(record)
+    for text in record["samples"]:
+        arguments = sample_arguments(record, text, "cpu")
+        for t in records.tensors(arguments):
+            t.requires_grad_(t.is_floating_point())
+        result = records.callable_of(record)(**arguments)
+        check_sharing(declared, arguments, result, f"{label(record)} with {text}, recorded", Seen())
 
 
 @by_record([r for r in RECORDS if r["samples"] and (r["kind"] != "composite" or "!" in r["schema"])])
