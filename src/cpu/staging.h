@@ -1,6 +1,9 @@
 // Staging: kernels for contiguous float, double or int64 data serve every dtype and layout. An operand that already has
 // that form is used directly; others are converted into a buffer first, and results are converted back.
 #pragma once
+#include <algorithm>
+
+#include "base/parallel.h"
 #include "tensor/tensor.h"
 
 namespace strata::cpu {
@@ -44,7 +47,7 @@ template <class T> class Out {
   operator T*() const { return p_; }
   T& operator[](int64_t i) const { return p_[i]; }
   void fill(T value) const {
-    for (int64_t i = 0, n = t_.numel(); i < n; ++i) p_[i] = value;
+    parallel_for(t_.numel(), 1 << 15, [&](int64_t begin, int64_t end) { std::fill(p_ + begin, p_ + end, value); });
   }
   void finish() const {
     if (t_.get() != user_.get()) cpu::copy_values(*user_, *t_);

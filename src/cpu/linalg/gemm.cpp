@@ -6,6 +6,8 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "base/parallel.h"
 #include "cpu/linalg/gemm.h"
@@ -18,13 +20,15 @@ namespace hn = hwy::HWY_NAMESPACE;
 #include "cpu/linalg/gemm_tiles.inl"
 constexpr int64_t kBf16Block = 4096;  // products added in float before they are added to a double
 constexpr int64_t kDepth = 256, kHeight = 20 * kRows;
+constexpr int64_t kRowsTogether = 16 * kRows;  // of one thread, without packing
+constexpr int64_t kLeastDepth = 16;            // a shorter sum takes as long: the result's memory is the limit
 
-// a and b in place; b has unit stride along n.
-template <class T> void in_place(const Gemm& g, const T* a, const T* b, T* c) {
+// The rows [first, last) of the product, with a and b in place; b has unit stride along n.
+template <class T> void in_place(const Gemm& g, const T* a, const T* b, T* c, int64_t first, int64_t last) {
   const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
   for (int64_t j = 0; j < g.n; j += width)
-    for (int64_t i = 0; i < g.m; i += kRows)
-      micro_rows<kRows, T>(std::min<int64_t>(kRows, g.m - i), g.k, a + i * g.a_m, g.a_m, g.a_k, b + j, g.b_k,
+    for (int64_t i = first; i < last; i += kRows)
+      micro_rows<kRows, T>(std::min<int64_t>(kRows, last - i), g.k, a + i * g.a_m, g.a_m, g.a_k, b + j, g.b_k,
                            c + i * g.c_m + j, g.c_m, std::min(width, g.n - j), static_cast<T>(g.alpha), g.accumulate);
 }
 
@@ -80,12 +84,14 @@ template <class T> void run(const Gemm& g, const T* a, const T* b, T* c) {
   if (g.m == 0 || g.n == 0 || batches == 0) return;
   // Small: no packing. The panel of b that one column of tiles reads must stay in the L1 cache.
   if (g.b_n == 1 && g.k <= kDepth && g.n * g.k <= 64 * 256) {
-    const int64_t work = std::max<int64_t>(1, g.m * g.n * g.k);
-    return parallel_for(batches, std::max<int64_t>(1, (64 * 64 * 64) / work), [&](int64_t begin, int64_t end) {
+    const int64_t groups = (g.m + kRowsTogether - 1) / kRowsTogether;
+    const int64_t work = std::min(g.m, kRowsTogether) * g.n * std::max(g.k, kLeastDepth);
+    return parallel_for(batches * groups, std::max<int64_t>(1, (64 * 64 * 64) / work), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         int64_t ao, bo, co;
-        g.offsets(i, ao, bo, co);
-        in_place(g, a + ao, b + bo, c + co);
+        g.offsets(i / groups, ao, bo, co);
+        const int64_t first = i % groups * kRowsTogether;
+        in_place(g, a + ao, b + bo, c + co, first, std::min(g.m, first + kRowsTogether));
       }
     });
   }
@@ -158,8 +164,9 @@ void add_rows(int64_t k, int64_t n, const T* x, int64_t x_step, const T* rows, i
 }
 
 // dot_rows of bfloat16 with sums in float.
-void dot_rows_bf16(int64_t rows, int64_t k, const BFloat16* matrix, int64_t stride, const BFloat16* x, BFloat16* y,
-                   int64_t y_stride, float alpha) {
+template <class Out>
+void dot_rows_of_bf16(int64_t rows, int64_t k, const BFloat16* matrix, int64_t stride, const BFloat16* x, Out* y,
+                      int64_t y_stride, float alpha) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto load = [&](const BFloat16* p) HWY_ATTR {
@@ -183,8 +190,16 @@ void dot_rows_bf16(int64_t rows, int64_t k, const BFloat16* matrix, int64_t stri
       for (; i < end; ++i) rest += static_cast<float>(m[i]) * static_cast<float>(x[i]);
       total += static_cast<double>(hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1))) + rest);
     }
-    y[r * y_stride] = BFloat16(alpha * static_cast<float>(total));
+    y[r * y_stride] = Out(alpha * static_cast<float>(total));
   }
+}
+void dot_rows_bf16(int64_t rows, int64_t k, const BFloat16* matrix, int64_t stride, const BFloat16* x, BFloat16* y,
+                   int64_t y_stride, float alpha) {
+  dot_rows_of_bf16(rows, k, matrix, stride, x, y, y_stride, alpha);
+}
+void dot_sums_bf16(int64_t rows, int64_t k, const BFloat16* matrix, int64_t stride, const BFloat16* x, float* y,
+                   int64_t y_stride, float alpha) {
+  dot_rows_of_bf16(rows, k, matrix, stride, x, y, y_stride, alpha);
 }
 
 void gemm_f32(const Gemm& g, const float* a, const float* b, float* c) { run(g, a, b, c); }
@@ -220,6 +235,7 @@ HWY_EXPORT(gemv_f64);
 HWY_EXPORT(thin_f32);
 HWY_EXPORT(thin_f64);
 HWY_EXPORT(dot_rows_bf16);
+HWY_EXPORT(dot_sums_bf16);
 
 namespace {
 // c^T = b^T a^T: the caller exchanges a and b.
@@ -262,7 +278,7 @@ template <class T, class F> void with_rows(Gemm g, const T* a, const T* b, T* c,
 namespace {
 // Element accesses that take as long as waking a thread: smaller work is not distributed.
 constexpr int64_t kThinWork = 1 << 17;
-constexpr int64_t kThinPieces = 8;
+constexpr int64_t kThinPieces = 16;
 
 // A vector times a matrix with unit stride along n, or a column times a row: memory-bound.
 bool is_thin(const Gemm& g) {
@@ -303,6 +319,31 @@ template <class T, class F> bool thin(const Gemm& g, const T* a, const T* b, T* 
 
 template <class T> using Factor = std::conditional_t<std::is_same_v<T, BFloat16>, float, T>;
 
+// Few long rows are cut along k into pieces of this many elements, which threads share. The pieces depend on the sizes only,
+// so any number of threads gives the same sum.
+constexpr int64_t kDotPiece = 1 << 14;
+constexpr int64_t kFewDots = 64;
+
+template <class T, class F>
+void long_dots(int64_t rows, int64_t k, const T* matrix, int64_t stride, const T* x, T* y, int64_t step, double alpha,
+               bool accumulate, F f) {
+  const int64_t pieces = (k + kDotPiece - 1) / kDotPiece;
+  std::vector<Factor<T>> sums(static_cast<size_t>(rows * pieces));
+  parallel_for(rows * pieces, 2, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t at = i % pieces * kDotPiece;
+      f(int64_t{1}, std::min(kDotPiece, k - at), matrix + i / pieces * stride + at, stride, x + at, sums.data() + i,
+        int64_t{1}, Factor<T>(1), false);
+    }
+  });
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto first = sums.begin() + r * pieces;
+    T& out = y[r * step];
+    const double before = accumulate ? static_cast<double>(static_cast<Factor<T>>(out)) : 0;
+    out = T(static_cast<Factor<T>>(before + alpha * std::accumulate(first, first + pieces, 0.0)));
+  }
+}
+
 // A matrix with unit stride along k times a vector: memory-bound, so the matrix is read once, in order. False: not this
 // form.
 template <class T, class F> bool matrix_vector(const Gemm& g, const T* a, const T* b, T* c, F f) {
@@ -310,12 +351,26 @@ template <class T, class F> bool matrix_vector(const Gemm& g, const T* a, const 
   const bool right = g.n == 1;
   const int64_t rows = right ? g.m : g.n, stride = right ? g.a_m : g.b_n, step = right ? g.c_m : g.c_n;
   const T *matrix = right ? a : b, *x = right ? b : a;
-  parallel_for(rows, std::max<int64_t>(1, kThinWork / g.k), [&](int64_t begin, int64_t end) {
-    f(end - begin, g.k, matrix + begin * stride, stride, x, c + begin * step, step, static_cast<Factor<T>>(g.alpha),
-      g.accumulate);
-  });
+  if (rows < kFewDots && g.k >= 4 * kDotPiece)
+    long_dots(rows, g.k, matrix, stride, x, c, step, g.alpha, g.accumulate, f);
+  else
+    parallel_for(rows, std::max<int64_t>(1, kThinWork / g.k), [&](int64_t begin, int64_t end) {
+      f(end - begin, g.k, matrix + begin * stride, stride, x, c + begin * step, step, static_cast<Factor<T>>(g.alpha),
+        g.accumulate);
+    });
   return true;
 }
+
+struct Bf16Dots {
+  void operator()(int64_t rows, int64_t k, const BFloat16* m, int64_t stride, const BFloat16* x, BFloat16* y,
+                  int64_t step, float alpha, bool) const {
+    HWY_DYNAMIC_DISPATCH(dot_rows_bf16)(rows, k, m, stride, x, y, step, alpha);
+  }
+  void operator()(int64_t rows, int64_t k, const BFloat16* m, int64_t stride, const BFloat16* x, float* y, int64_t step,
+                  float alpha, bool) const {
+    HWY_DYNAMIC_DISPATCH(dot_sums_bf16)(rows, k, m, stride, x, y, step, alpha);
+  }
+};
 }  // namespace
 
 bool gemm_is_dots(const Gemm& g) {
@@ -341,12 +396,7 @@ void gemm_simd(const Gemm& g, const double* a, const double* b, double* c) {
 }
 
 bool gemv_bf16(const Gemm& g, const BFloat16* a, const BFloat16* b, BFloat16* c) {
-  if (g.accumulate) return false;
-  return matrix_vector(g, a, b, c,
-                       [](int64_t rows, int64_t k, const BFloat16* m, int64_t stride, const BFloat16* x, BFloat16* y,
-                          int64_t step, float alpha, bool) {
-                         HWY_DYNAMIC_DISPATCH(dot_rows_bf16)(rows, k, m, stride, x, y, step, alpha);
-                       });
+  return !g.accumulate && matrix_vector(g, a, b, c, Bf16Dots());
 }
 
 void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c) {

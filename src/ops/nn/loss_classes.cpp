@@ -48,6 +48,8 @@ struct Classes {  // input [n, c, s], target [n, s]
   }
 };
 
+constexpr int64_t kTargetsTogether = 4096;  // that one thread adds up, whatever their number
+
 // args: input, target, weight, reduction, ignore_index
 void run_nll(const Call& c) {
   const args::nll_loss_core a(c);
@@ -61,17 +63,29 @@ void run_nll(const Call& c) {
     const Tensor weights = a.has_weight() ? cpu::staged(*a.weight(), dtype_of<T>) : Tensor();
     const T* w = weights ? weights.template data<T>() : nullptr;
     const cpu::Out<T> out(c.outs[0]), total(c.outs[1]);
-    double sum = 0, count = 0;
-    for (int64_t i = 0; i < k.n * k.s; ++i) {
-      const int64_t t = target[i];
-      T loss = 0;
-      if (t != ignore) {
-        const T scale = w ? w[checked_class(t, k.c)] : T(1);
-        loss = -in[(i / k.s * k.c + checked_class(t, k.c)) * k.s + i % k.s] * scale;
-        count += scale;
+    const bool each = reduction == "none";
+    const int64_t targets = k.n * k.s, pieces = (targets + kTargetsTogether - 1) / kTargetsTogether;
+    std::vector<std::array<double, 2>> sums(static_cast<size_t>(pieces));  // of losses and of weights
+    parallel_for(pieces, 1, [&](int64_t first, int64_t last) {
+      for (int64_t piece = first; piece < last; ++piece) {
+        auto& [sum, count] = sums[static_cast<size_t>(piece)];
+        for (int64_t i = piece * kTargetsTogether; i < std::min(targets, (piece + 1) * kTargetsTogether); ++i) {
+          const int64_t t = target[i];
+          T loss = 0;
+          if (t != ignore) {
+            const T scale = w ? w[checked_class(t, k.c)] : T(1);
+            loss = -in[(i / k.s * k.c + checked_class(t, k.c)) * k.s + i % k.s] * scale;
+            count += scale;
+          }
+          if (each) out[i] = loss;
+          else sum += loss;
+        }
       }
-      if (reduction == "none") out[i] = loss;
-      else sum += loss;
+    });
+    double sum = 0, count = 0;
+    for (const auto& [loss, weight] : sums) {
+      sum += loss;
+      count += weight;
     }
     if (reduction != "none") out[0] = static_cast<T>(reduction == "mean" ? sum / count : sum);
     total[0] = static_cast<T>(count);
@@ -214,12 +228,16 @@ STRATA_OP(nll_loss_backward,
               const T* w = weights ? weights.template data<T>() : nullptr;
               const cpu::Out<T> out(c.out());
               out.fill(0);
-              for (int64_t i = 0; i < k.n * k.s; ++i) {
-                const int64_t t = target[i];
-                if (t == ignore) continue;
-                const T g = reduction == "none" ? grad[i] : reduction == "mean" ? grad[0] / total[0] : grad[0];
-                out[(i / k.s * k.c + checked_class(t, k.c)) * k.s + i % k.s] = -g * (w ? w[t] : T(1));
-              }
+              const bool each = reduction == "none";
+              const T all = each ? T(0) : reduction == "mean" ? grad[0] / total[0] : grad[0];
+              parallel_for(k.n * k.s, kTargetsTogether, [&](int64_t begin, int64_t end) {
+                for (int64_t i = begin; i < end; ++i) {
+                  const int64_t t = target[i];
+                  if (t == ignore) continue;
+                  const int64_t at = (i / k.s * k.c + checked_class(t, k.c)) * k.s + i % k.s;
+                  out[at] = -(each ? grad[i] : all) * (w ? w[t] : T(1));
+                }
+              });
               out.finish();
             });
           })
@@ -288,12 +306,14 @@ STRATA_OP(binary_cross_entropy_core, "_binary_cross_entropy(Tensor input, Tensor
             cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
               const cpu::In<T> x(c.input()), t(c.target());
               const cpu::Out<T> out(c.out());
-              for (int64_t i = 0, n = c.out().numel(); i < n; ++i) {
-                STRATA_CHECK(x[i] >= 0 && x[i] <= 1, Runtime,
-                             "binary_cross_entropy: all elements of input should be between 0 and 1, found {}",
-                             static_cast<double>(x[i]));
-                out[i] = (t[i] - 1) * std::max(std::log1p(-x[i]), T(-100)) - t[i] * std::max(std::log(x[i]), T(-100));
-              }
+              parallel_for(c.out().numel(), 1024, [&](int64_t begin, int64_t end) {
+                for (int64_t i = begin; i < end; ++i) {
+                  STRATA_CHECK(x[i] >= 0 && x[i] <= 1, Runtime,
+                               "binary_cross_entropy: all elements of input should be between 0 and 1, found {}",
+                               static_cast<double>(x[i]));
+                  out[i] = (t[i] - 1) * std::max(std::log1p(-x[i]), T(-100)) - t[i] * std::max(std::log(x[i]), T(-100));
+                }
+              });
               out.finish();
             });
           })

@@ -46,14 +46,16 @@ void run_fractional(const Call& c) {
   dispatch_compute(x.dtype, [&]<class T>() {
     const cpu::In<T> values(x);
     const cpu::Out<T> result(c.outs[0]);
-    int64_t *index = c.outs[1].data<int64_t>(), o = 0;
-    for (int64_t plane = 0; plane < planes; ++plane) {
+    int64_t* index = c.outs[1].data<int64_t>();
+    const int64_t windows = out[0] * out[1] * out[2];
+    const auto pool_plane = [&](int64_t plane) {
       std::vector<int64_t> at[3] = {{0}, {0}, {0}};
       for (size_t d = 0; d < dims; ++d)
         at[3 - dims + d] =
           starts(samples[plane * static_cast<int64_t>(dims) + static_cast<int64_t>(sample_of(d, dims))],
                  in[3 - dims + d], out[3 - dims + d], k[3 - dims + d]);
       const T* from = values + plane * in[0] * in[1] * in[2];
+      int64_t o = plane * windows;
       for (int64_t a : at[0])
         for (int64_t b : at[1])
           for (int64_t e : at[2]) {
@@ -67,7 +69,11 @@ void run_fractional(const Call& c) {
             result[o] = from[best];
             index[o++] = best;
           }
-    }
+    };
+    const int64_t reads = std::max<int64_t>(1, windows * k[0] * k[1] * k[2]);
+    parallel_for(planes, std::max<int64_t>(1, 4096 / reads), [&](int64_t begin, int64_t end) {
+      for (int64_t plane = begin; plane < end; ++plane) pool_plane(plane);
+    });
     result.finish();
   });
 }
