@@ -18,10 +18,6 @@ std::string type_name(const std::type_info& type) {
   return name.substr(name.rfind(':') == name.npos ? 0 : name.rfind(':') + 1);
 }
 
-bool among(const Tensor& t, const std::vector<Tensor>& list) {
-  return std::any_of(list.begin(), list.end(), [&](const Tensor& other) { return other.get() == t.get(); });
-}
-
 void check_version(const Tensor& t, uint32_t version, const std::string& name) {
   STRATA_CHECK(t->version() == version, Runtime,
                "one of the variables needed for gradient computation has been modified by an inplace operation: {} "

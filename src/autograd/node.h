@@ -98,6 +98,7 @@ STRATA_API void record_node(const OpRecord& op, const Args& args, Tensor* outs, 
 // each write: every use after the write shares it.
 STRATA_API Node::Edge edge_to(TensorImpl& t);
 STRATA_API bool wants_grad(const Args& args);
+bool among(const Tensor& t, std::span<const Tensor> list);  // whether the list has this very tensor
 // Throws if autograd cannot record a write to t by `op`: a leaf that requires a gradient, a view of one, a view that
 // was not recorded. `recorded`: the write involves tensors that require gradients.
 STRATA_API void check_inplace(const TensorImpl& t, bool recorded, const char* op);

@@ -274,11 +274,11 @@ void Node::end_reading(bool free_saved) {
   more_results.clear();
 }
 
-namespace {
 bool among(const Tensor& t, std::span<const Tensor> list) {
   return std::any_of(list.begin(), list.end(), [&](const Tensor& other) { return other.get() == t.get(); });
 }
 
+namespace {
 // An output of a user-defined function as an object that can get the function's history. If it shares memory with other
 // tensors, it is a view that must not be written to: autograd would record the write, but not the function.
 Tensor output_object(const Tensor& out, std::span<const Tensor> inputs, std::span<const Tensor> earlier) {

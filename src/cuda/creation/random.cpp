@@ -10,7 +10,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256;
+constexpr int64_t kRandomThreads = 256;
 
 // Philox blocks give `per_block` elements each; the kernel computes in `compute`.
 RandomParams plan(const TensorImpl& out, int64_t per_block, DType compute, Generator& generator) {
@@ -28,7 +28,7 @@ RandomParams plan(const TensorImpl& out, int64_t per_block, DType compute, Gener
 }
 
 void launch(const Function& kernel, const RandomParams& p, int64_t per_thread, Device device) {
-  stream_of(device).launch(kernel, {blocks_for(p.count, per_thread * kThreads)}, {kThreads}, 0, p);
+  stream_of(device).launch(kernel, {blocks_for(p.count, per_thread * kRandomThreads)}, {kRandomThreads}, 0, p);
 }
 
 void drop(const TensorImpl* x, double p, double scale, const TensorImpl& out, const TensorImpl* mask,
@@ -49,7 +49,8 @@ void drop(const TensorImpl* x, double p, double scale, const TensorImpl& out, co
   d.limit = static_cast<uint32_t>(std::ceil(std::ldexp(static_cast<float>(p), 24)));
   d.scale = scale;
   stream_of(out.device)
-    .launch(kernels[out.dtype == DType::F64], {blocks_for(out.numel, kDropoutItems * kThreads)}, {kThreads}, 0, d);
+    .launch(kernels[out.dtype == DType::F64], {blocks_for(out.numel, kDropoutItems * kRandomThreads)}, {kRandomThreads},
+            0, d);
 }
 }  // namespace
 

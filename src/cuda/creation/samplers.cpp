@@ -8,7 +8,7 @@
 
 namespace strata::cuda {
 namespace {
-constexpr int64_t kThreads = 128;
+constexpr int64_t kSamplerThreads = 128;
 }  // namespace
 
 void draw_samples(Sampler sampler, const TensorImpl& out, const TensorImpl& a, const TensorImpl* b, double least,
@@ -39,7 +39,8 @@ void draw_samples(Sampler sampler, const TensorImpl& out, const TensorImpl& a, c
   p.first = draw.first;
   p.base = draw.base;
   p.least = least;
-  stream_of(out.device).launch(kernels[static_cast<int>(sampler)], {blocks_for(out.numel, kThreads)}, {kThreads}, 0, p);
+  stream_of(out.device)
+    .launch(kernels[static_cast<int>(sampler)], {blocks_for(out.numel, kSamplerThreads)}, {kSamplerThreads}, 0, p);
   if (worst) check_rate(worst.item<double>());
 }
 
@@ -48,7 +49,7 @@ void normalize_logs(const TensorImpl& out, const TensorImpl& logs) {
   if (out.numel == 0) return;
   const int64_t n = out.shape[out.ndim - 1];
   const NormalizeParams p{address(out), address(logs), tag(out), tag(logs), out.numel / n, n};
-  stream_of(out.device).launch(kernel, {blocks_for(p.rows, kThreads)}, {kThreads}, 0, p);
+  stream_of(out.device).launch(kernel, {blocks_for(p.rows, kSamplerThreads)}, {kSamplerThreads}, 0, p);
 }
 
 }  // namespace strata::cuda

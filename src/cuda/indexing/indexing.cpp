@@ -14,7 +14,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256, kItems = 4;
+constexpr int64_t kIndexThreads = 256, kItems = 4;
 constexpr int64_t kFewIndices = 64;  // up to this many are added by one thread per column; more are sorted by row
 
 // The largest unit in bytes that can be moved at once.
@@ -96,14 +96,14 @@ Tensor row_numbers(const Stream& stream, RowsParams p, Workspace& workspace) {
   static const Function kernel("indexing", "row_numbers");
   Tensor keys = workspace.take(p.n, DType::I32);
   p.keys = address(*keys);
-  if (!workspace.planning()) stream.launch(kernel, {blocks_for(p.n, kThreads)}, {kThreads}, 0, p);
+  if (!workspace.planning()) stream.launch(kernel, {blocks_for(p.n, kIndexThreads)}, {kIndexThreads}, 0, p);
   return keys;
 }
 
 void check(const Stream& stream, RowsParams& p) {
   static const Function kernel("indexing", "check_rows");
   p.faults = fault_sink(stream.gpu());
-  if (p.n > 0) stream.launch(kernel, {blocks_for(p.n, kThreads)}, {kThreads}, 0, p);
+  if (p.n > 0) stream.launch(kernel, {blocks_for(p.n, kIndexThreads)}, {kIndexThreads}, 0, p);
 }
 
 void take(const TensorImpl& out, const TensorImpl& in, int first, std::span<const Tensor> indices, bool front,
@@ -119,7 +119,7 @@ void take(const TensorImpl& out, const TensorImpl& in, int first, std::span<cons
   const Taken simple{rows.outer, rows.inner, p.index[0].size, p.index[0].stride, p.n, p.log_unit, front, false};
   if (at.size() == 1 && can_take(simple)) return take(simple, in, *at[0], out);
   p.faults = fault_sink(stream.gpu());
-  stream.launch(kernel, {blocks_for(p.total, kThreads * kItems)}, {kThreads}, 0, p);
+  stream.launch(kernel, {blocks_for(p.total, kIndexThreads * kItems)}, {kIndexThreads}, 0, p);
 }
 }  // namespace
 
@@ -143,8 +143,8 @@ void put_rows(const TensorImpl& out, const TensorImpl& values, int first, std::s
   if (p.total == 0) return check(stream, p);
   p.faults = fault_sink(stream.gpu());
   if (few)
-    return stream.launch(add[kernel_index(out.dtype)], {blocks_for(p.outer.count * p.inner.count, kThreads)},
-                         {kThreads}, 0, p);
+    return stream.launch(add[kernel_index(out.dtype)], {blocks_for(p.outer.count * p.inner.count, kIndexThreads)},
+                         {kIndexThreads}, 0, p);
   if (accumulate) {
     const Tensor table = dense(out, workspace), source = dense(values, workspace);
     Combine c{row_count(p), p.outer.count, 1, p.n};
@@ -166,9 +166,9 @@ void put_rows(const TensorImpl& out, const TensorImpl& values, int first, std::s
   if (winners) {
     fill(*winners, -1);
     (hashed ? p.slots : p.winners) = address(*winners);
-    stream.launch(mark, {blocks_for(p.n, kThreads)}, {kThreads}, 0, p);
+    stream.launch(mark, {blocks_for(p.n, kIndexThreads)}, {kIndexThreads}, 0, p);
   }
-  stream.launch(put, {blocks_for(p.total, kThreads * kItems)}, {kThreads}, 0, p);
+  stream.launch(put, {blocks_for(p.total, kIndexThreads * kItems)}, {kIndexThreads}, 0, p);
 }
 
 void check_indices(const TensorImpl& index, int64_t size, bool wrap) {

@@ -11,7 +11,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256, kTile = 4096;
+constexpr int64_t kNonzeroThreads = 256, kTile = 4096;
 
 NonzeroParams plan(const TensorImpl& x) {
   NonzeroParams p{};
@@ -26,7 +26,7 @@ void write(const Function& kernel, NonzeroParams& p, Device device, Workspace& w
   if (workspace.planning()) return;
   p.words = memory.words();
   p.ticket = memory.ticket();
-  stream_of(device).launch(kernel, {blocks_for(p.count, kTile)}, {kThreads}, 0, p);
+  stream_of(device).launch(kernel, {blocks_for(p.count, kTile)}, {kNonzeroThreads}, 0, p);
 }
 }  // namespace
 
@@ -37,7 +37,7 @@ int64_t count_nonzero(const TensorImpl& t) {
   fill(*count, 0);
   NonzeroParams p = plan(*x);
   p.out = address(*count);
-  stream_of(t.device).launch(kernel, {blocks_for(t.numel, kTile)}, {kThreads}, 0, p);
+  stream_of(t.device).launch(kernel, {blocks_for(t.numel, kTile)}, {kNonzeroThreads}, 0, p);
   return count.item<int64_t>();
 }
 

@@ -15,7 +15,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256, kItems = 4;
+constexpr int64_t kScatterThreads = 256, kScatterItems = 4;
 // If lines are this short, or this many and next to each other, one thread walks each line; otherwise colliding elements
 // are sorted.
 constexpr int64_t kShortLine = 64, kManyLines = 4096;
@@ -72,10 +72,11 @@ void add_exactly(const AlongParams& along, int64_t values, Device device, Worksp
   const bool vectors = along.block % 16 == 0 && reads_in_pieces(static_cast<DType>(along.type), false);
   const ExactParams p{along, address(*words), address(*used), values, vectors};
   const Stream stream = stream_of(device);
-  stream.launch(find, {blocks_for(values, kThreads * kExactItems)}, {kThreads}, 0, p);
-  stream.launch(clear, {blocks_for(along.table_count, kThreads * kItems), kExactWords}, {kThreads}, 0, p);
-  stream.launch(add, {blocks_for(along.axes.count, kThreads * kItems)}, {kThreads}, 0, p);
-  stream.launch(round, {blocks_for(along.table_count, kThreads)}, {kThreads}, 0, p);
+  stream.launch(find, {blocks_for(values, kScatterThreads * kExactItems)}, {kScatterThreads}, 0, p);
+  stream.launch(clear, {blocks_for(along.table_count, kScatterThreads * kScatterItems), kExactWords}, {kScatterThreads},
+                0, p);
+  stream.launch(add, {blocks_for(along.axes.count, kScatterThreads * kScatterItems)}, {kScatterThreads}, 0, p);
+  stream.launch(round, {blocks_for(along.table_count, kScatterThreads)}, {kScatterThreads}, 0, p);
 }
 
 // Whether a block adds each line in shared memory: there must be enough lines, and of them enough values.
@@ -109,7 +110,7 @@ void scatter_lines(AlongParams p, int dim, const TensorImpl& out, const TensorIm
   p.index_step = index.ndim ? index.strides[dim] : 0;
   p.block_step = src.ndim ? src.strides[dim] : 0;
   const Stream stream = stream_of(out.device);
-  stream.launch(kernels[kernel_index(out.dtype)], {blocks_for(lines.count, kThreads)}, {kThreads}, 0, p);
+  stream.launch(kernels[kernel_index(out.dtype)], {blocks_for(lines.count, kScatterThreads)}, {kScatterThreads}, 0, p);
 }
 }  // namespace
 
@@ -130,7 +131,7 @@ void gather(const TensorImpl& out, const TensorImpl& in, int dim, const TensorIm
   p.block = address(*to);
   const Stream stream = stream_of(out.device);
   p.faults = fault_sink(stream.gpu());
-  stream.launch(kernel, {blocks_for(index.numel, kThreads * kItems)}, {kThreads}, 0, p);
+  stream.launch(kernel, {blocks_for(index.numel, kScatterThreads * kScatterItems)}, {kScatterThreads}, 0, p);
   to.finish();
 }
 
@@ -157,7 +158,7 @@ void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const Tens
   p.faults = fault_sink(stream.gpu());
   p.block = address(*values);
   p.single = single;
-  const Grid grid{blocks_for(index.numel, kThreads)};
+  const Grid grid{blocks_for(index.numel, kScatterThreads)};
   const bool adds = how == Scatter::Add && is_integral(out.dtype, false) && size_of(out.dtype) >= 4;
   if (assign || adds) {
     const Tensor winners = assign && !single ? workspace.take(out.numel, DType::I32) : Tensor();
@@ -165,9 +166,9 @@ void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const Tens
     if (winners) {
       fill(*winners, -1);
       p.winners = address(*winners);
-      stream.launch(mark, grid, {kThreads}, 0, p);
+      stream.launch(mark, grid, {kScatterThreads}, 0, p);
     }
-    stream.launch(assign ? put : add[size_of(out.dtype) == 8], grid, {kThreads}, 0, p);
+    stream.launch(assign ? put : add[size_of(out.dtype) == 8], grid, {kScatterThreads}, 0, p);
   } else if (!adjacent && adds_lines(p, length, how, out.dtype)) {
     static const Function add_line("exact_sums", "add_line");
     if (workspace.planning()) return;
@@ -178,7 +179,7 @@ void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const Tens
   } else {
     const Tensor keys = workspace.take(index.numel, DType::I32);
     p.keys = address(*keys);
-    if (!workspace.planning()) stream.launch(number, grid, {kThreads}, 0, p);
+    if (!workspace.planning()) stream.launch(number, grid, {kScatterThreads}, 0, p);
     Combine c{out.numel, 1, 1, index.numel};
     if (!adjacent) c.lines = index.numel / length;  // one after the other in the table
     combine(how, c, *table, *values, keys, workspace);
@@ -205,7 +206,7 @@ void triangle(const TensorImpl& out, const TensorImpl& x, bool lower, int64_t di
     p.columns = divisor(static_cast<uint32_t>(p.wide_columns));
     p.rows = divisor(static_cast<uint32_t>(p.wide_rows));
   }
-  stream_of(out.device).launch(kernel, {blocks_for(p.count, kThreads * kItems)}, {kThreads}, 0, p);
+  stream_of(out.device).launch(kernel, {blocks_for(p.count, kScatterThreads * kScatterItems)}, {kScatterThreads}, 0, p);
   to.finish();
 }
 

@@ -12,7 +12,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256;
+constexpr int64_t kTakeThreads = 256;
 
 const Function& kernel_of(const Taken& t) {
   static const std::deque<Function>& all = *[] {
@@ -59,7 +59,7 @@ void take(const Taken& t, const TensorImpl& table, const TensorImpl& index, cons
   p.outer_stride = t.outer.dims ? t.outer.stride[0] : 0;
   const Stream stream = stream_of(block.device);
   p.faults = fault_sink(stream.gpu());
-  stream.launch(kernel_of(t), {blocks_for(p.total, kThreads * kTakeItems)}, {kThreads}, 0, p);
+  stream.launch(kernel_of(t), {blocks_for(p.total, kTakeThreads * kTakeItems)}, {kTakeThreads}, 0, p);
 }
 
 }  // namespace strata::cuda

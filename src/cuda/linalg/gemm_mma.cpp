@@ -11,7 +11,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kMostBatches = 65535;
+constexpr int64_t kMostTileBatches = 65535;
 
 struct MmaPlan {
   int tile;
@@ -91,7 +91,7 @@ void run_gemm_mma(const GemmCall& g, const Call& call, const Plan& plan) {
   lay_out(g, l);
   if (p.copies) copy_addend(g, l);
   realign_factors(l, Workspace(call), &stream);
-  const auto batches = static_cast<uint32_t>(std::min(l.batch[0] * l.batch[1], kMostBatches));
+  const auto batches = static_cast<uint32_t>(std::min(l.batch[0] * l.batch[1], kMostTileBatches));
   stream.launch(kernel_of(g.c->dtype, p.tile, l.a.along_k, l.b.along_k),
                 {static_cast<uint32_t>(tiles_of(l, p.tile)), batches}, {static_cast<uint32_t>(mma_threads(p.tile))},
                 static_cast<uint32_t>(mma_shared_bytes(p.tile)), parameters(l));
@@ -103,7 +103,7 @@ namespace {
 
 // Splitting pays if whole sums would leave most multiprocessors of a large GPU idle. The numbers of parts depend on the
 // shape only.
-constexpr int64_t kMostTiles = 33, kWantedBlocks = 264, kMostParts = 128;
+constexpr int64_t kMostTiles = 33, kWantedBlocks = 264, kMostTileParts = 128;
 constexpr int64_t kLeastPartDepth = 512, kLeastParts = 4;
 
 struct MmaPartsPlan {
@@ -121,7 +121,7 @@ const char* plan_gemm_mma_parts(const GemmCall& g, Plan& plan) {
   if (const char* reason = lay_out_for_mma(g, l)) return reason;
   const int64_t batches = l.batch[0] * l.batch[1], tiles = tiles_of(l, kSplitTile) * batches;
   if (tiles > kMostTiles) return "the result has enough tiles";
-  const int64_t wanted = std::min({kWantedBlocks / tiles, l.k / kLeastPartDepth, kMostParts});
+  const int64_t wanted = std::min({kWantedBlocks / tiles, l.k / kLeastPartDepth, kMostTileParts});
   if (wanted < kLeastParts) return "the sums are short";
   if (!fits_32_bits(l)) return "a size is too large for 32 bits";
   const int64_t depth = ceil_div(ceil_div(l.k, wanted), kMmaDepth) * kMmaDepth, parts = ceil_div(l.k, depth);

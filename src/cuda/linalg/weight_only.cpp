@@ -7,7 +7,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kFewRows = 8, kManyRows = 32, kMostRows = 64;
+constexpr int64_t kFewRows = 8, kManyWeightRows = 32, kMostWeightRows = 64;
 
 WeightParams parameters(const WeightProduct& w) {
   WeightParams p{};
@@ -54,7 +54,7 @@ int per_lane(const WeightProduct& w) {
 
 const char* weights_reject_tensor_cores(const WeightProduct& w) {
   if (w.x.dtype != DType::F16 && w.x.dtype != DType::BF16) return "for float16 and bfloat16";
-  if (w.rows() > kMostRows) return "for at most 64 rows";
+  if (w.rows() > kMostWeightRows) return "for at most 64 rows";
   if (w.k() == 0) return "the sums are empty";
   if (Runtime::gpu(w.out.device).properties.major < 8) return "for GPUs of compute capability 8.0 and newer";
   if (per_lane(w) == 0) return "groups are not a multiple of 32 weights, or rows are not aligned";
@@ -74,7 +74,7 @@ void run_weights_tensor_cores(const WeightProduct& w) {
 #undef STRATA_FOUR
   const bool many = w.rows() > kFewRows;
   const size_t shape = (w.bits == 4 ? 2 : 0) + (per_lane(w) == 8 ? 1 : 0);
-  const Grid grid{blocks_for(w.n(), many ? 32 : 16), blocks_for(w.rows(), many ? kManyRows : kFewRows)};
+  const Grid grid{blocks_for(w.n(), many ? 32 : 16), blocks_for(w.rows(), many ? kManyWeightRows : kFewRows)};
   stream_of(w.out.device)
     .launch(kernels[many][w.x.dtype == DType::BF16][shape], grid, {kWeightThreads}, 0, parameters(w));
 }

@@ -54,12 +54,12 @@ void launch(const AttentionCall& a, const Params& p, const Kernel& k) {
 
 // Kernel variants, indexed by [is_bf16][is_wide].
 using Kernels2 = const Function[2][2];
-#define STRATA_WIDTHS(file, name)             \
+#define STRATA_HOPPER_WIDTHS(file, name)      \
   {                                           \
     {file, name "_64"}, { file, name "_128" } \
   }
-#define STRATA_KERNELS(name) \
-  { STRATA_WIDTHS("attention_hopper_f16", name), STRATA_WIDTHS("attention_hopper_bf16", name) }
+#define STRATA_HOPPER_KERNELS(name) \
+  { STRATA_HOPPER_WIDTHS("attention_hopper_f16", name), STRATA_HOPPER_WIDTHS("attention_hopper_bf16", name) }
 }  // namespace
 
 const char* plan_attention_hopper(const AttentionCall& a, Plan& plan) {
@@ -77,7 +77,7 @@ const char* plan_attention_hopper(const AttentionCall& a, Plan& plan) {
 }
 
 void run_attention_hopper(const AttentionCall& a, const Call& c, const Plan&) {
-  static Kernels2 kernels = STRATA_KERNELS("forward");
+  static Kernels2 kernels = STRATA_HOPPER_KERNELS("forward");
   static const Function tall[] = {{"attention_hopper_f16", "forward_tall_64"},
                                   {"attention_hopper_bf16", "forward_tall_64"}};
   const AttentionInputs inputs(a, Workspace(c));
@@ -92,7 +92,7 @@ void run_attention_hopper(const AttentionCall& a, const Call& c, const Plan&) {
 }
 
 void run_attention_hopper_backward(const AttentionCall& a, const Call& c, const Plan&) {
-  static Kernels2 queries = STRATA_KERNELS("query"), keys = STRATA_KERNELS("key_value");
+  static Kernels2 queries = STRATA_HOPPER_KERNELS("query"), keys = STRATA_HOPPER_KERNELS("key_value");
   const AttentionInputs inputs(a, Workspace(c));
   const Params p = attention_parameters(a, inputs);
   const bool bf16 = a.q.dtype == DType::BF16, wide = is_wide(p);

@@ -16,9 +16,9 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kEnoughBlocks = 264;          // two for each multiprocessor of a large GPU
-constexpr int64_t kLeastDepth = 8 * kMmaDepth;  // minimum number of positions of a part
-constexpr int64_t kMostOffset = INT32_MAX / 4;  // of strides, padding and dilation
+constexpr int64_t kEnoughBlocks = 264;              // two for each multiprocessor of a large GPU
+constexpr int64_t kLeastTileDepth = 8 * kMmaDepth;  // minimum number of positions of a part
+constexpr int64_t kMostOffset = INT32_MAX / 4;      // of strides, padding and dilation
 
 struct MmaPlan {
   bool large;
@@ -121,7 +121,8 @@ MmaPlan plan_weight(const ConvMmaParams& p) {
   const int64_t columns = weight_columns(p);
   MmaPlan made{p.to_channels > kMmaSmall && columns > kMmaSmall, 1, 0};
   const int64_t tiles = tiles_of(p.to_channels, columns, size_of_tile(made.large));
-  made.parts = std::clamp<int64_t>(kEnoughBlocks / tiles, 1, std::max<int64_t>(1, int64_t{p.positions} / kLeastDepth));
+  made.parts =
+    std::clamp<int64_t>(kEnoughBlocks / tiles, 1, std::max<int64_t>(1, int64_t{p.positions} / kLeastTileDepth));
   made.depth = ceil_div(ceil_div(p.positions, made.parts), kMmaDepth) * kMmaDepth;
   made.parts = ceil_div(p.positions, made.depth);
   return made;

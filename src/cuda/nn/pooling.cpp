@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kThreads = 256;
 
-#define STRATA_KERNELS(name) \
+#define STRATA_POOL_KERNELS(name) \
   static const Function kernels[] = {{"pooling", name "_f32"}, {"pooling", name "_f64"}, {"pooling", name "_i64"}}
 
 // `counted`: the sizes that the threads iterate over. Splits into launches of fewer than 2^31 threads, with whole
@@ -69,7 +69,7 @@ PlaneParams plane_params(int64_t planes, int64_t in, int64_t out, const TensorIm
 
 void pool_max(const PoolShape& s, const TensorImpl& x, const TensorImpl& y, const TensorImpl& index,
               const PoolSamples* samples) {
-  STRATA_KERNELS("pool_max");
+  STRATA_POOL_KERNELS("pool_max");
   PoolParams p = reading(x);
   p.index = address(index);
   if (samples) {
@@ -81,19 +81,19 @@ void pool_max(const PoolShape& s, const TensorImpl& x, const TensorImpl& y, cons
 }
 
 void pool_mean(const PoolShape& s, const TensorImpl& x, const TensorImpl& y) {
-  STRATA_KERNELS("pool_mean");
+  STRATA_POOL_KERNELS("pool_mean");
   launch(kernels, s, s.out, reading(x), y);
 }
 
 void pool_mean_backward(const PoolShape& s, const TensorImpl& grad, const TensorImpl& out) {
-  STRATA_KERNELS("pool_mean_backward");
+  STRATA_POOL_KERNELS("pool_mean_backward");
   if (grad.numel == 0) return fill(out, 0);
   launch(kernels, s, s.in, reading(grad), out);
 }
 
 void plane_gather(int64_t planes, int64_t in, int64_t out, const TensorImpl& x, const TensorImpl& index,
                   const TensorImpl& values) {
-  STRATA_KERNELS("plane_gather");
+  STRATA_POOL_KERNELS("plane_gather");
   if (values.numel == 0) return;
   stream_of(x.device).launch(kernels[kernel_index(x.dtype)], {blocks_for(values.numel, kThreads)}, {kThreads}, 0,
                              plane_params(planes, in, out, values, index, x));
@@ -101,7 +101,7 @@ void plane_gather(int64_t planes, int64_t in, int64_t out, const TensorImpl& x, 
 
 std::optional<int64_t> plane_scatter(int64_t planes, int64_t in, int64_t out, const TensorImpl& values,
                                      const TensorImpl& index, const TensorImpl& x, bool add, const Tensor& failed) {
-  STRATA_KERNELS("plane_scatter");
+  STRATA_POOL_KERNELS("plane_scatter");
   if (values.numel == 0) return {};
   PlaneParams p = plane_params(planes, in, out, values, index, x);
   p.add = add;

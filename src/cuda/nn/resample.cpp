@@ -13,7 +13,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256;
+constexpr int64_t kResampleThreads = 256;
 constexpr int64_t kChannels = 16;  // per thread of grid_sample
 
 bool wide(const TensorImpl& t) { return t.dtype == DType::F64; }
@@ -32,7 +32,7 @@ void by_planes(const Function& kernel, P p, int64_t planes, int64_t size, const 
   for (int64_t first = 0; first < planes; first += step) {
     p.first = first;
     p.count = static_cast<uint32_t>(std::min(step, planes - first) * size);
-    stream_of(device).launch(kernel, {blocks_for(p.count, kThreads)}, {kThreads}, 0, p);
+    stream_of(device).launch(kernel, {blocks_for(p.count, kResampleThreads)}, {kResampleThreads}, 0, p);
   }
 }
 
@@ -130,8 +130,8 @@ void grid_sample(const GridSizes& s, const TensorImpl& x, const TensorImpl& grid
   if (y.numel == 0) return;
   GridParams p = grid_params(s, x, grid);
   p.y = address(y);
-  stream_of(y.device).launch(kernels[wide(y)], {blocks_for(s.n * s.out, kThreads), blocks_for(s.c, kChannels)},
-                             {kThreads}, 0, p);
+  stream_of(y.device).launch(kernels[wide(y)], {blocks_for(s.n * s.out, kResampleThreads), blocks_for(s.c, kChannels)},
+                             {kResampleThreads}, 0, p);
 }
 
 void grid_sample_backward(const GridSizes& s, const TensorImpl& grad, const TensorImpl& x, const TensorImpl& grid,
@@ -145,8 +145,9 @@ void grid_sample_backward(const GridSizes& s, const TensorImpl& grad, const Tens
   p.grad_x = address(grad_x);
   p.grad_grid = address(grad_grid);
   const Stream stream = stream_of(x.device);
-  stream.launch(of_grid[wide(x)], {blocks_for(s.n * s.out, kThreads)}, {kThreads}, 0, p);
-  if (x.numel) stream.launch(of_image[wide(x)], {blocks_for(s.n * s.c, kThreads / 32)}, {kThreads}, 0, p);
+  stream.launch(of_grid[wide(x)], {blocks_for(s.n * s.out, kResampleThreads)}, {kResampleThreads}, 0, p);
+  if (x.numel)
+    stream.launch(of_image[wide(x)], {blocks_for(s.n * s.c, kResampleThreads / 32)}, {kResampleThreads}, 0, p);
 }
 
 void unfold(const WindowSizes& s, const TensorImpl& image, const TensorImpl& columns) {

@@ -10,7 +10,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256;
+constexpr int64_t kSoftmaxThreads = 256;
 
 struct SoftmaxPlan {
   SoftmaxParams params;  // without addresses
@@ -66,12 +66,12 @@ const char* plan_softmax_lines(const SoftmaxCall& s, Plan& plan) {
   SoftmaxParams& p = made.params;
   // A row gets as many threads as it has work for; columns get a warp's worth of neighbours.
   int64_t threads = 1;
-  while (threads < kThreads && threads * 4 < p.n) threads *= 2;
-  int64_t rows = kThreads / threads;
+  while (threads < kSoftmaxThreads && threads * 4 < p.n) threads *= 2;
+  int64_t rows = kSoftmaxThreads / threads;
   if (p.columns > 1) rows = std::max<int64_t>(rows, 32);
   p.per_block = static_cast<int32_t>(rows);
   made.grid = {blocks_for(p.rows * p.columns, rows)};
-  made.block = kThreads;
+  made.block = kSoftmaxThreads;
   count_workspace(s, plan);
   plan.keep(made);
   return nullptr;

@@ -12,7 +12,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256, kPart = 1 << 14;
+constexpr int64_t kRadixBlockThreads = 256, kPart = 1 << 14;
 constexpr int64_t kShortLine = int64_t{kRadixThreads} * kRadixItemsWide;
 
 size_t log_size(const TensorImpl& x) { return static_cast<size_t>(std::countr_zero(size_of(x.dtype))); }
@@ -90,8 +90,8 @@ void radix_sort(const RadixSort& s, const TensorImpl& x, const TensorImpl* value
   if (workspace.planning()) return;
   fill(*control, 0);
   const Stream stream = stream_of(x.device);
-  stream.launch(count[log_size(x)], {static_cast<uint32_t>(s.lines * p.parts)}, {kThreads}, 0, p);
-  stream.launch(plan, {static_cast<uint32_t>(s.lines)}, {kThreads}, 0, p);
+  stream.launch(count[log_size(x)], {static_cast<uint32_t>(s.lines * p.parts)}, {kRadixBlockThreads}, 0, p);
+  stream.launch(plan, {static_cast<uint32_t>(s.lines)}, {kRadixBlockThreads}, 0, p);
   for (p.pass = 0; p.pass < p.passes; ++p.pass, p.shift += 8)
     stream.launch(pass[log_size(x)], {static_cast<uint32_t>(tiles)}, {kRadixThreads}, 0, p);
 }

@@ -14,7 +14,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256;
+constexpr int64_t kSortThreads = 256;
 
 using Kernels = Function[2];  // for 32-bit and 64-bit keys
 
@@ -75,7 +75,7 @@ void sort_dense(SortMethod method, const TensorImpl& x, int dim, bool descending
   if (method != SortMethod::Lines) return sort_radix(x, Split(x, dim), descending, keep, values, indices, workspace);
   if (workspace.planning()) return;
   const int64_t per_block = kSortBlock >> p.log_padded;
-  stream_of(x.device).launch(lines[size_of(x.dtype) == 8], {blocks_for(p.lines, per_block)}, {kThreads}, 0, p);
+  stream_of(x.device).launch(lines[size_of(x.dtype) == 8], {blocks_for(p.lines, per_block)}, {kSortThreads}, 0, p);
 }
 
 void select(const TensorImpl& x, const Split& s, SelectParams p, const TensorImpl& values, const TensorImpl& indices,
@@ -92,7 +92,7 @@ void select(const TensorImpl& x, const Split& s, SelectParams p, const TensorImp
   p.chunks = std::max<int64_t>(p.chunks, 1);
   p.padded = static_cast<int32_t>(std::bit_ceil(static_cast<uint64_t>(p.one ? 1 : p.k + 1)));
   stream_of(x.device).launch(kernels[std::countr_zero(size_of(x.dtype))], {static_cast<uint32_t>(s.lines() * p.chunks)},
-                             {kThreads}, 0, p);
+                             {kSortThreads}, 0, p);
 }
 
 // The number of chunks that occupy the device if there are few lines; a chunk keeps a small part of its elements.
@@ -193,7 +193,7 @@ void pick(SortMethod method, Pick what, const TensorImpl& x, int64_t k, int dim,
   p.n = s.n;
   p.inner = s.inner;
   p.k = k;
-  stream_of(x.device).launch(kernel, {static_cast<uint32_t>(p.lines)}, {kThreads}, 0, p);
+  stream_of(x.device).launch(kernel, {static_cast<uint32_t>(p.lines)}, {kSortThreads}, 0, p);
   to.finish();
   at.finish();
 }
@@ -234,7 +234,8 @@ void search(const TensorImpl& rows, const TensorImpl* order, const TensorImpl& v
   p.count = values.numel;
   p.n = rows.shape[rows.ndim - 1];
   p.per_row = rows.ndim == 1 ? 0 : values.shape[values.ndim - 1];
-  stream_of(out.device).launch(kernels[kernel_index(rows.dtype)], {blocks_for(p.count, kThreads)}, {kThreads}, 0, p);
+  stream_of(out.device)
+    .launch(kernels[kernel_index(rows.dtype)], {blocks_for(p.count, kSortThreads)}, {kSortThreads}, 0, p);
 }
 
 }  // namespace strata::cuda

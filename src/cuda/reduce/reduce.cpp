@@ -13,7 +13,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256;
+constexpr int64_t kReduceThreads = 256;
 constexpr int64_t kPart = 1 << 12;  // minimum elements of a result per block
 // Four blocks fit on a multiprocessor: these are one and two waves of a GPU with 132. With this many blocks, results
 // need not be split; otherwise a second launch reduces the parts.
@@ -64,13 +64,13 @@ bool by_columns(const ReducePlan& plan) {
 // Rows: as many threads per result as have work; columns: a warp's worth of neighbours.
 int64_t results_per_block(bool columns, int64_t kept, int64_t gone) {
   if (columns) {
-    int64_t n = std::min<int64_t>(kThreads, std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(kept, 1))));
-    while (n > 32 && gone >= 8 * (kThreads / n)) n /= 2;
+    int64_t n = std::min<int64_t>(kReduceThreads, std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(kept, 1))));
+    while (n > 32 && gone >= 8 * (kReduceThreads / n)) n /= 2;
     return n;
   }
   int64_t threads = 1;
-  while (threads < kThreads && threads * 4 < gone) threads *= 2;
-  return kThreads / threads;
+  while (threads < kReduceThreads && threads * 4 < gone) threads *= 2;
+  return kReduceThreads / threads;
 }
 
 int64_t elements_per_part(int64_t kept, int64_t gone, int64_t per_block, int64_t step) {
@@ -154,7 +154,7 @@ void run_stages(const Reduction& r, Stage s, Workspace& workspace) {
   }
   const Grid grid{static_cast<uint32_t>(s.blocks), static_cast<uint32_t>(s.parts)};
   if (!workspace.planning())
-    stream_of(r.out.device).launch(fold_kernel(r.fold, s.compute, s.method), grid, {kThreads}, 0, s.params);
+    stream_of(r.out.device).launch(fold_kernel(r.fold, s.compute, s.method), grid, {kReduceThreads}, 0, s.params);
   if (s.parts == 1) return;
   const Reduction next = next_stage(r, *partial);
   run_stages(next, stage_of(next), workspace);
@@ -204,14 +204,14 @@ void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* va
     p.part_places = address(*part_places);
   }
   constexpr int64_t kFewResults = 1024;  // one thread each would leave the device idle
-  p.lanes = indices.numel <= kFewResults ? kThreads : 1;
+  p.lanes = indices.numel <= kFewResults ? kReduceThreads : 1;
   if (workspace.planning()) return;
   const Stream stream = stream_of(indices.device);
   const Grid grid{static_cast<uint32_t>(s.blocks), static_cast<uint32_t>(s.parts)};
-  stream.launch(arg_kernel(largest, s.compute, static_cast<int>(s.method)), grid, {kThreads}, 0, p);
+  stream.launch(arg_kernel(largest, s.compute, static_cast<int>(s.method)), grid, {kReduceThreads}, 0, p);
   if (s.parts > 1)
-    stream.launch(arg_kernel(largest, s.compute, kArgParts), {blocks_for(indices.numel * p.lanes, kThreads)},
-                  {kThreads}, 0, p);
+    stream.launch(arg_kernel(largest, s.compute, kArgParts), {blocks_for(indices.numel * p.lanes, kReduceThreads)},
+                  {kReduceThreads}, 0, p);
 }
 
 }  // namespace strata::cuda

@@ -12,9 +12,9 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256, kWarps = 8;
+constexpr int64_t kScanThreads = 256, kWarps = 8;
 constexpr int64_t kManyLines = 4096;  // enough to keep the device busy with one thread each
-constexpr int64_t kEnoughBlocks = 512;
+constexpr int64_t kEnoughScanBlocks = 512;
 constexpr int64_t kLong = 1 << 14;  // minimum length of a line for several blocks
 
 // The kernels of one kind of scan by compute type.
@@ -29,12 +29,12 @@ struct Kernels {
 };
 
 bool one_thread_per_line(const Split& s) { return s.inner > 1 && s.lines() >= kManyLines; }
-int warps_per_line(const Split& s) { return s.n <= kThreads ? 1 : kWarps; }
+int warps_per_line(const Split& s) { return s.n <= kScanThreads ? 1 : kWarps; }
 uint32_t blocks_of(const Split& s) {
   return warps_per_line(s) == 1 ? blocks_for(s.lines(), kWarps) : static_cast<uint32_t>(s.lines());
 }
 // Whether several blocks share a line.
-bool in_tiles(const Split& s) { return !one_thread_per_line(s) && blocks_of(s) < kEnoughBlocks && s.n >= kLong; }
+bool in_tiles(const Split& s) { return !one_thread_per_line(s) && blocks_of(s) < kEnoughScanBlocks && s.n >= kLong; }
 
 // The memory through which the blocks of a line communicate.
 struct Tiles {
@@ -42,7 +42,7 @@ struct Tiles {
   Tensor words;  // of states, and the ticket
   Tiles(const Split& s, DType compute, bool logs, Workspace& workspace)
       : per_line(ceil_div(
-          s.n, kThreads * (logs ? kLogScanVectors : kScanVectors) * (16 / static_cast<int64_t>(size_of(compute))))),
+          s.n, kScanThreads * (logs ? kLogScanVectors : kScanVectors) * (16 / static_cast<int64_t>(size_of(compute))))),
         groups_per_line(ceil_div(per_line, kScanGroup)),
         count(s.lines() * per_line),
         groups(s.lines() * groups_per_line),
@@ -60,7 +60,7 @@ void launch_tiles(const Function& kernel, ScanParams& p, const Tiles& t, Device 
   p.group_states = after(t.count);
   p.whole_states = after(t.count + t.groups);
   p.ticket = after(t.count + 2 * t.groups);
-  stream_of(device).launch(kernel, {static_cast<uint32_t>(t.count)}, {kThreads}, 0, p);
+  stream_of(device).launch(kernel, {static_cast<uint32_t>(t.count)}, {kScanThreads}, 0, p);
 }
 
 void launch(const Kernels& kernels, const TensorImpl& x, const Split& s, const TensorImpl& out,
@@ -79,14 +79,14 @@ void launch(const Kernels& kernels, const TensorImpl& x, const Split& s, const T
   const Stream stream = stream_of(out.device);
   if (one_thread_per_line(s)) {
     p.walk = 1;
-    return stream.launch(kernels.lines[type], {blocks_for(p.lines, kThreads)}, {kThreads}, 0, p);
+    return stream.launch(kernels.lines[type], {blocks_for(p.lines, kScanThreads)}, {kScanThreads}, 0, p);
   }
   const auto items = 16 / size_of(compute);
   p.vectors = p.inner == 1 && (p.lines == 1 || p.n % static_cast<int64_t>(items) == 0) &&
               p.x % (items * size_of(x.dtype)) == 0 && p.out % (items * size_of(out.dtype)) == 0;
   p.warps = warps_per_line(s);
   if (in_tiles(s)) return launch_tiles(kernels.tiles[type], p, Tiles(s, compute, kernels.logs, workspace), out.device);
-  stream.launch(kernels.lines[type], {blocks_of(s)}, {kThreads}, 0, p);
+  stream.launch(kernels.lines[type], {blocks_of(s)}, {kScanThreads}, 0, p);
 }
 
 const Kernels& kernels_of(const ScanCall& s) {
