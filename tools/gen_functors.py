@@ -9,12 +9,23 @@ import pathlib
 import re
 import sys
 
+import signatures
+
 FUNCTOR = re.compile(r"^template <class T> struct (\w+)[^{;]*\{\s*\n\s*static constexpr int kInputs", re.M)
+INPUTS = re.compile(r"^ *static constexpr int kInputs", re.M)
 
 
 def main(folder, headers):
     for header in map(pathlib.Path, headers):
-        names = FUNCTOR.findall(header.read_text())
+        text = header.read_text()
+        found = list(FUNCTOR.finditer(text))
+        read = {f.end() for f in found}
+        for other in INPUTS.finditer(text):
+            if other.end() not in read:
+                line = text.count("\n", 0, other.start()) + 1
+                form = "`template <class T> struct Name : FloatOnly {`, with kInputs in the next line"
+                raise signatures.DefinitionError(f"{header}:{line}: a functor starts with {form}")
+        names = [f[1] for f in found]
         if not names:
             continue
         content = "".join(f"STRATA_FUNCTOR({name})\n" for name in names)

@@ -8,7 +8,7 @@ import re
 
 import gen_modules_cpp
 import signatures
-from module_records import RecordError
+from module_records import RecordError, texts
 
 LETTERS = {
     "f": "randn({})",
@@ -27,7 +27,7 @@ def input_text(text):
         return f"integers({{{', '.join(map(str, flat))}}}, {{{', '.join(map(str, shape_of(values)))}}})"
     found = re.fullmatch(r"([fpz]|i(\d+))\(([\d,]*)\)", text)
     if not found:
-        raise RecordError(f"cannot read the sample input `{text}`")
+        raise RecordError(f"cannot read the sample input `{text}`: use f(2,3), p(2,3), z(2,3), i5(2,3) or t[1,2]")
     shape = "{" + ", ".join(found[3].split(",")) + "}"
     if found[2]:
         return f"randint({found[2]}, {shape})"
@@ -58,6 +58,9 @@ def made_text(record, text):
     call = ast.parse(f"f({text})", mode="eval").body
     given = {a.name: value_text(v) for a, v in zip(record.arguments, call.args, strict=False)}
     given.update({k.arg: value_text(k.value) for k in call.keywords})
+    missing = [a.name for a in gen_modules_cpp.required_of(record) if a.name not in given]
+    if missing:
+        raise RecordError(f"sample `({text})` does not give {', '.join(missing)}")
     required = [given[a.name] for a in gen_modules_cpp.required_of(record)]
     options = [f".{a.name} = {given[a.name]}" for a in gen_modules_cpp.options_of(record) if a.name in given]
     parts = required + ([f"{{{', '.join(options)}}}"] if options else [])
@@ -65,12 +68,15 @@ def made_text(record, text):
 
 
 def samples(records):
-    lines = ["// Generated from the module records: do not edit.\n"]
-    for r in records:
-        for number, (made, inputs) in enumerate(r.samples):
-            drawn = [input_text(i) for i in signatures.split(inputs)]
-            names = [f"in{k}" for k in range(len(drawn))]
-            lines.append(f'run("{r.name} {number}", [] {{ return {made_text(r, made)}; }}, [](const auto& m) {{\n')
-            lines += [f"  const Tensor {n} = {text};\n" for n, text in zip(names, drawn, strict=True)]
-            lines.append(f"  return m({', '.join(names)});\n}});\n")
+    return "// Generated from the module records: do not edit.\n" + texts(records, cases)
+
+
+def cases(r):
+    lines = []
+    for number, (made, inputs) in enumerate(r.samples):
+        drawn = [input_text(i) for i in signatures.split(inputs)]
+        names = [f"in{k}" for k in range(len(drawn))]
+        lines.append(f'run("{r.name} {number}", [] {{ return {made_text(r, made)}; }}, [](const auto& m) {{\n')
+        lines += [f"  const Tensor {n} = {text};\n" for n, text in zip(names, drawn, strict=True)]
+        lines.append(f"  return m({', '.join(names)});\n}});\n")
     return "".join(lines)

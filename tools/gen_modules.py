@@ -45,7 +45,9 @@ class OpTable:
         for full in (f"nn.functional.{name}", name):
             if full in self.ops:
                 return full, self.ops[full]
-        raise module_records.RecordError(f"no op {name}")
+        raise module_records.RecordError(f"there is no op `{name}` and no op `nn.functional.{name}`")
 
     def init(self, name):
+        if f"nn.init.{name}" not in self.ops:
+            raise module_records.RecordError(f"there is no initializer `nn.init.{name}`")
         return self.ops[f"nn.init.{name}"]

@@ -3,7 +3,7 @@
 import ast
 import re
 
-from module_records import RecordError, parse
+from module_records import RecordError, mentions, parse, texts
 
 TYPES = {
     "int": "int64_t",
@@ -58,7 +58,7 @@ def cpp_type(kind):
     ):
         if found := re.fullmatch(pattern, kind):
             return text.format(*found.groups())
-    raise RecordError(f"type {kind} is not known")
+    raise RecordError(f"type `{kind}` is not known; docs/internals/modules.md lists the types")
 
 
 def default(kind, text):
@@ -71,10 +71,11 @@ def default(kind, text):
 
 
 class Expression:
-    """Translates Python expressions of records to C++. `names` maps names; calls are resolved by the op table."""
+    """Translates Python expressions of records to C++. `names` maps names, of which `tensors` are tensors; calls are
+    resolved by the op table."""
 
-    def __init__(self, names, table):
-        self.names, self.table = names, table
+    def __init__(self, names, table, tensors=()):
+        self.names, self.table, self.tensors = names, table, tensors
 
     def text(self, expression):
         return self.emit(parse(expression))
@@ -89,13 +90,16 @@ class Expression:
                 return self.names[node.id]
             if node.id in ("inf", "training"):
                 return {"inf": "HUGE_VAL", "training": "s.training"}[node.id]
-            raise RecordError(f"unknown name {node.id}")
+            raise RecordError(f"`{node.id}` is none of {', '.join(self.names)}")
         if isinstance(node, ast.UnaryOp):
             return ("!" if isinstance(node.op, ast.Not) else "-") + self.emit(node.operand)
         if isinstance(node, ast.BinOp):
             left, right = self.emit(node.left), self.emit(node.right)
+            of_tensors = mentions(node, self.tensors)
             if isinstance(node.op, ast.Div):
-                return f"(static_cast<double>({left}) / {right})"
+                return f"({left} / {right})" if of_tensors else f"(static_cast<double>({left}) / {right})"
+            if type(node.op) not in OPERATORS or (of_tensors and isinstance(node.op, ast.FloorDiv)):
+                raise RecordError(f"cannot write `{ast.unparse(node)}` in C++; name an op instead of the operator")
             return f"({left} {OPERATORS[type(node.op)]} {right})"
         if isinstance(node, ast.BoolOp):
             return "(" + f" {OPERATORS[type(node.op)]} ".join(map(self.emit, node.values)) + ")"
@@ -117,6 +121,8 @@ class Expression:
 
     def call(self, node):
         name = node.func.id
+        if name == "sqrt" and mentions(node, self.tensors):
+            raise RecordError(f"`{ast.unparse(node)}`: sqrt is a function of numbers here; for tensors use pow(x, 0.5)")
         if name == "sqrt":
             return f"std::sqrt(static_cast<double>({self.emit(node.args[0])}))"
         if name in SUPPORT:
@@ -173,6 +179,8 @@ def result_type(result):
 def params_text(method, defaults=True):
     parts = []
     for p in method.params:
+        if p.kind not in PARAMS:
+            raise RecordError(f"parameter `{p.name}` of {method.name}: the type is not one of {', '.join(PARAMS)}")
         text = f"{PARAMS[p.kind]} {p.name}"
         parts.append(text + (" = {}" if defaults and p.default is not None else ""))
     return ", ".join(parts)
@@ -203,7 +211,7 @@ def header(family, records):
         f"// Generated from {family}.modules: do not edit.\n#pragma once\n"
         '#include "nn/arguments.h"\n#include "nn/module.h"\n\nnamespace strata::nn {\n'
     )
-    return text + "".join(declaration(r) for r in records) + "\n}  // namespace strata::nn\n"
+    return text + texts(records, declaration) + "\n}  // namespace strata::nn\n"
 
 
 def declaration(r):
@@ -252,10 +260,10 @@ def declaration(r):
 def source(family, records, table):
     text = (
         f'// Generated from {family}.modules: do not edit.\n#include "strata/nn/{family}.h"\n\n#include <cmath>\n\n'
-        '#include "autograd/autograd.h"\n#include "nn/functional_arguments.h"\n#include "strata/ops.h"\n\n'
+        '#include "autograd/autograd.h"\n#include "nn/functional_arguments.h"\n#include "strata/operators.h"\n\n'
         "namespace strata::nn {\n"
     )
-    return text + "".join(definition(r, table) for r in records) + "\n}  // namespace strata::nn\n"
+    return text + texts(records, lambda r: definition(r, table)) + "\n}  // namespace strata::nn\n"
 
 
 def repr_lines(r, table):
@@ -389,7 +397,8 @@ def reset(r, table):
 
 def method(r, m, table):
     kind = result_type(m.result)
-    here = Expression({**names_of(r), **{p.name: p.name for p in m.params}}, table)
+    tensors = {t.name for _, t in r.tensors} | {*r.values} | {p.name for p in m.params if "Tensor" in p.kind}
+    here = Expression({**names_of(r), **{p.name: p.name for p in m.params}}, table, tensors)
     body = here.text(m.body)
     uses = "  [[maybe_unused]] const State& s = own();\n"
     lines = [f"{kind} {r.name}::{m.name}({params_text(m, False)}) const {{\n{uses}  return {body};\n}}\n"]

@@ -79,7 +79,12 @@ class Op:
 
     def __init__(self, ident, schema, tail):
         self.ident, self.schema, self.tail = ident, schema, tail
-        full, inside, result = re.fullmatch(r"([\w.]+)\((.*)\) -> (.*)", signatures.plain(schema)).groups()
+        found = re.fullmatch(r"([\w.]+)\((.*)\) -> (.*)", signatures.plain(schema))
+        if not found:
+            raise signatures.DefinitionError(
+                f"`{schema}` does not have the form `name(type name=default, ...) -> result`"
+            )
+        full, inside, result = found.groups()
         self.namespace = next((n for n in NAMESPACES if full.startswith(n)), "")
         self.name = full[len(self.namespace) :].split(".")[0]
         self.result = result
@@ -92,8 +97,12 @@ class Op:
         for item in split(inside):
             if item == "*":
                 continue
-            kind, rest = item.split(" ", 1)
+            kind, _, rest = item.partition(" ")
             name, _, default = rest.partition("=")
+            if not name.isidentifier():
+                raise signatures.DefinitionError(f"parameter `{item}` does not have the form `type name=default`")
+            if kind.removesuffix("?") not in CPP:
+                raise signatures.DefinitionError(f"parameter `{item}`: the type is not one of {', '.join(CPP)}")
             self.params.append((kind, name, default or None))
 
     def cpp_param(self, index, kind, name, default):
@@ -233,7 +242,11 @@ def read_ops(source):
     for here, following in zip(found, [*found[1:], None], strict=False):
         tail = text[here.end() : following.start() if following else len(text)]
         schema = "".join(re.findall(r'"([^"]*)"', here.group(2)))
-        yield Op(here.group(1), schema, tail)
+        try:
+            yield Op(here.group(1), schema, tail)
+        except signatures.DefinitionError as e:
+            line = text.count("\n", 0, here.start()) + 1
+            raise signatures.DefinitionError(f"{source}:{line}: STRATA_OP({here.group(1)}): {e}") from e
 
 
 def place(source):
@@ -283,4 +296,7 @@ def main(folder, sources):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:])
+    try:
+        main(sys.argv[1], sys.argv[2:])
+    except signatures.DefinitionError as e:
+        sys.exit(f"error: {e}")

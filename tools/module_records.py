@@ -15,7 +15,7 @@ FORWARD = re.compile(r"(\w+)\((.*?)\)(?: -> ([^:]+))?: (.*)$")
 TENSOR = re.compile(r"(\w+) \[(.*?)\]((?: (?:int64|optional|transient))*)(?: if (.*?))? = (\w+)(?:\((.*)\))?$")
 
 
-class RecordError(Exception):
+class RecordError(signatures.DefinitionError):
     pass
 
 
@@ -66,6 +66,11 @@ class Record:
         self.after, self.base, self.takes_anything = None, None, False
         for line in lines:
             self.read(line)
+        takes = self.forward.params
+        for made, inputs in self.samples:
+            given = len(signatures.split(inputs))
+            if not sum(p.default is None for p in takes) <= given <= len(takes):
+                raise RecordError(f"sample `({made}) | {inputs}` has {given} inputs, forward takes {len(takes)}")
 
     def read(self, line):
         word, _, rest = line.partition(" ")
@@ -76,8 +81,10 @@ class Record:
         elif word == "value":  # a tensor given to the constructor, kept as a buffer
             self.values.append(rest)
         elif word == "attribute":
-            name, kind, expression = re.fullmatch(r"(\w+): (\S+) = (.*)", rest).groups()
-            self.attributes.append((name, kind, expression))
+            found = re.fullmatch(r"(\w+): (\S+) = (.*)", rest)
+            if not found:
+                raise RecordError(f"cannot read `{line}`: the form is `attribute name: type = expression`")
+            self.attributes.append(found.groups())
         elif line == "takes anything":  # Python's constructor ignores arguments
             self.takes_anything = True
         elif word == "base":  # of the Python class, besides Module
@@ -104,7 +111,10 @@ class Record:
 
     @property
     def forward(self):
-        return next(m for m in self.methods if m.name == "forward")
+        for m in self.methods:
+            if m.name == "forward":
+                return m
+        raise RecordError("there is no line `forward(Tensor input) -> Tensor: expression`")
 
     @property
     def parameters(self):
@@ -124,15 +134,17 @@ class Record:
 
 
 def argument(text, keyword_only=False):
-    kind, rest = text.split(" ", 1)
+    kind, _, rest = text.partition(" ")
     name, equals, default = rest.partition("=")
+    if not name.isidentifier():
+        raise RecordError(f"argument `{text}` does not have the form `type name` or `type name=default`")
     return Argument(kind, name, default if equals else None, keyword_only)
 
 
 def tensor(text):
     found = TENSOR.match(text)
     if not found:
-        raise RecordError(f"cannot read `{text}`")
+        raise RecordError(f"cannot read `{text}`: the form is `name [sizes] = initializer(arguments)`")
     name, shape, flags, condition, init, arguments = found.groups()
     words = flags.split()
     return Tensors(
@@ -179,7 +191,7 @@ def read(path):
             for number in (found[3] or "").split() or [None]:
                 fill = numbered(number)
                 records.append(Record(path.stem, fill(head), [fill(x) for x in lines], number))
-        except (RecordError, ValueError, AttributeError, SyntaxError) as e:
+        except RecordError as e:
             raise RecordError(f"{path.name}: {head}: {e}") from e
     return records
 
@@ -191,4 +203,23 @@ def numbered(number):
 
 
 def parse(expression):
-    return ast.parse(expression.strip(), mode="eval").body
+    try:
+        return ast.parse(expression.strip(), mode="eval").body
+    except SyntaxError as e:
+        raise RecordError(f"`{expression}` is not an expression: {e.msg}") from e
+
+
+def mentions(node, names):
+    """Whether an expression uses one of the names."""
+    return any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(node))
+
+
+def texts(records, write):
+    """write(record) for all records, joined; an error names the record."""
+    parts = []
+    for r in records:
+        try:
+            parts.append(write(r))
+        except RecordError as e:
+            raise RecordError(f"{r.family}.modules: {r.name}: {e}") from e
+    return "".join(parts)

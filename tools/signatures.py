@@ -28,6 +28,10 @@ TYPES = {
 }
 
 
+class DefinitionError(Exception):
+    """A definition that cannot be read. The generators print its message alone, without a traceback."""
+
+
 # The memory annotation of a tensor's type: Tensor(a), Tensor(a!), Tensor(a!:condition).
 MEMORY = re.compile(r"Tensor\(([a-z])(!?)(?::(\w+))?\)")
 
