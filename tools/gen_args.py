@@ -96,11 +96,7 @@ def grad_view(op):
     for index, (kind, name, _) in enumerate(op.params):
         plain = safe(name, op)
         if kind in ("Tensor", "Tensor?"):
-            if kind == "Tensor?" or op.numbers:
-                saved = f"View::context().has({index}) ? View::context().input({index}) : Tensor()"
-            else:
-                saved = f"View::context().input({index})"
-            lines.append(f"  Tensor {plain}() const {{ return {saved}; }}\n")
+            lines.append(f"  Tensor {plain}() const {{ return View::context().input({index}); }}\n")
             lines.append(f"  Operand {plain}_operand() const {{ return View::context().operand({index}); }}\n")
             lines.append(f"  bool has_{name}() const {{ return View::context().has({index}); }}\n")
             lines.append(f"  bool needs_{name}() const {{ return View::context().needs({index}); }}\n")

@@ -342,10 +342,19 @@ namespace {
          "shape {} at version {}, it is now at version {}. Use the out-of-place form, or clone() the tensor first.",
          node.name(), name_of(t.dtype), to_string(t.sizes()), saved, t.version()));
 }
+// The mistake of a definition, not of the user.
+[[gnu::cold, noreturn]] void not_saved(const Node& node, std::string_view what, std::string_view call) {
+  fail(ErrorKind::Runtime,
+       fmt::format("{}: the gradient reads {}, which is not saved; add {} to the definition", node.name(), what, call));
+}
 }  // namespace
 
 Tensor GradContext::input(uint32_t i) const {
   const Value& v = node_.args.view()[i];
+  if (node_.op && !(node_.op->saved_inputs >> i & 1)) [[unlikely]] {
+    const std::string_view name = node_.op->params[i].name;
+    not_saved(node_, fmt::format("'{}'", name), fmt::format(".saves({{\"{}\"}})", name));
+  }
   if (v.tag != Tag::Tensor) return {};
   if (v.tensor->version() != node_.args.version_of(i)) modified(node_, *v.tensor, node_.args.version_of(i));
   return Ref<TensorImpl>::share(v.tensor);
@@ -367,6 +376,8 @@ std::vector<Tensor> GradContext::input_list(uint32_t i) const {
 }
 
 Tensor GradContext::result(uint32_t i) const {
+  if (!(node_.op->saved_outputs >> i & 1)) [[unlikely]]
+    not_saved(node_, "the result", ".saves_result()");
   const Tensor& saved = i < 2 ? node_.results[i] : node_.more_results[i];
   if (saved->version() != node_.version) modified(node_, *saved, node_.version);
   if (!thread_state.grad_mode) return saved;

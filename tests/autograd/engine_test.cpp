@@ -18,6 +18,20 @@ TEST(Backward, AddsToTheLeaves) {
   EXPECT_FALSE(x.grad().requires_grad());
 }
 
+TEST(Backward, NamesWhatADefinitionForgetsToSave) {
+  const auto run = [](const OpRecord& op) {
+    const Tensor x = leaf({1, 2});
+    Tensor y = autograd::detach(exp(x));
+    record_node(op, Args(x), &y, 1);
+    sum(y).backward();
+  };
+  OpRecord square = op_square.record, exponential = op_exp.record;
+  square.saved_inputs = 0;
+  exponential.saved_outputs = 0;
+  EXPECT_ERROR(Runtime, "square: the gradient reads 'input', which is not saved; add .saves({\"input\"})", run(square));
+  EXPECT_ERROR(Runtime, "exp: the gradient reads the result, which is not saved", run(exponential));
+}
+
 TEST(Backward, AccumulatesIntoTheSameTensor) {
   const Tensor x = leaf({1, 2});
   sum(x * 3).backward();
