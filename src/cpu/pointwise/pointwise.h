@@ -39,7 +39,7 @@ template <template <class> class F> const Formula* formula() {
     auto* made = new Formula{};  // lives as long as the records
     Formula& f = *made;
     f.inputs = A::kInputs;
-    f.members = std::is_empty_v<A> ? 0 : sizeof(A) / sizeof(double);
+    if constexpr (!std::is_empty_v<A>) f.members = sizeof(A) / sizeof(double);
     f.floats = !std::is_base_of_v<IntOnly, A>;
     f.ints = !std::is_base_of_v<FloatOnly, A>;
     f.predicate = std::is_base_of_v<Predicate, A>;
