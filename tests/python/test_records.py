@@ -43,6 +43,25 @@ def test_last_kernel_is_the_plain_reference(record):
     assert "reference" not in record["kernels"][:-1]
 
 
+# Pointwise ops check their dtypes themselves; the shape rule of an op with its own kernels must.
+floats_only = [r for r in PUBLIC if r["kind"] == "kernel" and strata.int64 not in r["dtypes"]]
+
+
+@by_record([r for r in floats_only if strata.float32 in r["dtypes"]])
+def test_integers_are_refused(record):
+    for text, arguments in records.samples(record, strata.float32):
+        given = records.map_tensors(lambda t: t.long() if t.dtype is strata.float32 else t, arguments)
+        if "dtype=" in text or all(t.dtype is not strata.float32 for t in records.tensors(arguments)):
+            continue
+        try:
+            records.call(record, given)
+        except (RuntimeError, TypeError):  # NotImplementedError is a RuntimeError
+            continue
+        pytest.fail(
+            f"({text}) accepts int64, which .dtypes() excludes: check the dtype in .infer(), and add an .error()"
+        )
+
+
 @by_record(deterministic)
 def test_fast_kernels_agree_with_the_reference(record):
     for dtype in record["dtypes"]:
