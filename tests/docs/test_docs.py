@@ -1,7 +1,8 @@
 """Every code block of the docs runs, every link is valid, everything public has a doc; the reference is up to date.
 
 Blocks: ```python runs, all of a page in one namespace; ```python raises Error must raise it; ```pycon is a doctest;
-```cpp with a main() is compiled and run; ```cpp path is an excerpt of that file; `strata ...` lines of ```sh are run.
+```cpp with a main() is compiled and run; ```cpp path and ```text path are excerpts of that file; `strata ...` lines of
+```sh are run.
 ```output after a block is its expected output, where "..." matches anything and whitespace is ignored.
 """
 
@@ -84,6 +85,7 @@ def test_python_blocks_run(page, settings, tmp_path, monkeypatch):
 
 
 def run_python_blocks(page):
+    strata.manual_seed(0)  # random numbers of a page do not depend on the pages before it
     space, said = {"__name__": "docs"}, outputs(page)
     for line, kind, text in blocks(page, "python"):
         code = compile("\n" * (line - 1) + text, str(page), "exec")
@@ -130,11 +132,17 @@ def test_cpp_programs_run(number, compiled):
     assert_printed(f"{page.name}:{line}", outputs(page).get(line), ran.stdout)
 
 
-EXCERPTS = [(p, line, kind, text) for p in PAGES for line, kind, text in blocks(p, "cpp") if "/" in kind]
+EXCERPTS = [
+    (p, line, kind, text)
+    for p in PAGES
+    for language in ("cpp", "text")
+    for line, kind, text in blocks(p, language)
+    if "/" in kind
+]
 
 
 @pytest.mark.parametrize("page, line, file, text", EXCERPTS, ids=[f"{p.stem}:{n}" for p, n, _, _ in EXCERPTS])
-def test_cpp_excerpts_are_true(page, line, file, text):
+def test_excerpts_are_true(page, line, file, text):
     def words(source):
         return re.sub(r"\s+", "", source)
 
