@@ -12,7 +12,7 @@ TRAIN  := $(BUILD)/bin/strata train
 absent  = @echo "make $@: $(1)" >&2; exit 3
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-cpp test-python bench lint tidy format docs clean setup build package configure wheel \
+.PHONY: help run test test-cpp test-python check named bench lint tidy format docs clean setup build package configure wheel \
         asan asan-python tsan fuzz attack verify train-cpu train-cuda train-vgpu train-mps export-onnx trt-benchmark
 
 help: ## List the targets
@@ -82,6 +82,17 @@ test-python: build
 	  $(ENV) PYTHONDONTWRITEBYTECODE=1 STRATA_JOBS=$(JOBS) $(PYTHON) -m pytest -q -n $(JOBS) --dist loadfile $(PYTEST_ARGS) tests; \
 	else echo "no Python tests in this checkout"; fi
 
+# The loop of somebody who writes an op or a module: C++ tests and benchmarks are not built.
+check: named package ## While writing an op or module: build, write the reference, run its Python tests, lint (NAME="glu or GLU")
+	@cmake --build $(BUILD) -j $(JOBS) --target module_parity
+	@$(ENV) $(PYTHON) tools/gen_docs.py
+	@$(ENV) PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest -q $(PYTEST_ARGS) -k "$(NAME) or test_languages or every_module" \
+	  tests/python tests/docs
+	@JOBS=$(JOBS) tools/lint $(BUILD)
+
+named:
+	@test -n "$(NAME)" || { echo 'make check: which tests? NAME=glu runs those with glu in their name' >&2; exit 2; }
+
 verify: build ## Compare an NVIDIA GPU with the virtual GPU, op by op
 	@$(ENV) $(PYTHON) bench/gpu_checks.py compare
 
@@ -126,7 +137,7 @@ tidy: configure ## clang-tidy on every source file
 format: setup ## Format all sources
 	@tools/lint --fix
 
-docs: build ## Generate docs/reference from the op records
+docs: package ## Generate docs/reference from the op records
 	@test -f tools/gen_docs.py || { echo "make docs: tools/gen_docs.py is not in this checkout; read docs/ as it is." >&2; exit 3; }
 	@$(ENV) $(PYTHON) tools/gen_docs.py
 
