@@ -3,6 +3,7 @@
 #include "autograd/autograd.h"
 #include "cuda/linalg/grouped.h"
 #include "cuda/movement/dense.h"
+#include "ops/check_dtype.h"
 #include "ops/transfer.h"
 #include "strata/ops.h"
 
@@ -120,6 +121,7 @@ STRATA_OP(
     STRATA_CHECK(!out_dtype || *out_dtype == input.dtype(), Runtime,
                  "_grouped_mm: the output dtype must be that of the input, {}, got {}", name_of(input.dtype()),
                  name_of(out_dtype.value_or(input.dtype())));
+    refuse_integers(input, "_grouped_mm");
     const bool both = input.dim() == 3 && mat2.dim() == 3;
     STRATA_CHECK(both != static_cast<bool>(offs), Runtime,
                  "_grouped_mm: Have to provide offsets if there is a 2d matrix, or no offset if both matrices are 3d");

@@ -6,6 +6,7 @@
 #include "cpu/staging.h"
 #include "cuda/creation/random.h"
 #include "device/philox.h"
+#include "ops/check_dtype.h"
 #include "ops/device_inputs.h"
 #include "strata/ops.h"
 #include "tensor/generator.h"
@@ -42,6 +43,7 @@ Tensor mask_for(const Tensor& input, double p, bool features) {
 Tensor drop(const char* op, const Tensor& input, double p, bool training, bool features) {
   check_probability(op, p);
   if (!training || p == 0 || input.numel() == 0) return input;
+  refuse_integers(input, op);
   if (p == 1) return mul(input, 0.0);
   if (!features) return native_dropout(input, p, true)[0];
   STRATA_CHECK(input.dim() >= 2, Runtime,
@@ -54,6 +56,7 @@ Tensor drop(const char* op, const Tensor& input, double p, bool training, bool f
 Tensor alpha_drop(const char* op, const Tensor& input, double p, bool training, bool features) {
   check_probability(op, p);
   if (!training || p == 0 || input.numel() == 0) return input;
+  refuse_integers(input, op);
   if (p == 1) return mul(input, 0.0);
   constexpr double alpha = 1.7580993408473766;
   const double a = 1 / std::sqrt((alpha * alpha * p + 1) * (1 - p));

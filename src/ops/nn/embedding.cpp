@@ -5,6 +5,7 @@
 #include "cpu/reference.h"
 #include "cpu/staging.h"
 #include "cuda/indexing/indexing.h"
+#include "ops/check_dtype.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -247,6 +248,7 @@ STRATA_OP(embedding_bag,
   .composite([](const Tensor& input, const Tensor& weight, const Tensor& offsets, std::optional<double> max_norm,
                 double norm_type, bool scale, std::string_view mode, bool, const Tensor& per_sample, bool include_last,
                 std::optional<int64_t> padding) {
+    refuse_integers(weight, "embedding_bag");
     STRATA_CHECK(weight.dim() == 2, Runtime, "embedding_bag: weight must be 2-D, got shape {}",
                  to_string(weight.shape()));
     STRATA_CHECK(mode == "sum" || mode == "mean" || mode == "max", Value,

@@ -168,6 +168,8 @@ STRATA_OP(affine_grid, "nn.functional.affine_grid(Tensor theta, int[] size, bool
   .doc("The positions to which theta [N, 2, 3] (or [N, 3, 4]) maps a regular grid of the given image size.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& theta, IntList size, std::optional<bool> align) {
+    STRATA_CHECK(is_floating(theta.dtype()), Value, "affine_grid: expected theta to have floating point type, got {}",
+                 name_of(theta.dtype()));
     STRATA_CHECK(size.size == 4 || size.size == 5, NotImplemented,
                  "affine_grid: only supports 4D and 5D sizes for 2D and 3D transforms, got {}", to_string(size));
     const int64_t dims = static_cast<int64_t>(size.size) - 2;

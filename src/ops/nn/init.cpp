@@ -1,5 +1,6 @@
 // Parameter initializers: fill a tensor in place, without recording.
 #include "ops/nn/init.h"
+#include "ops/check_dtype.h"
 
 #include <cmath>
 
@@ -90,6 +91,7 @@ STRATA_OP(init_trunc_normal,
   .doc("Normal random numbers, truncated to [a, b].")
   .composite([](const Tensor& t, double mean, double std, double a, double b, Generator* g) {
     const autograd::NoGrad off;
+    refuse_integers(t, "trunc_normal_");
     STRATA_CHECK(a <= b, Value, "trunc_normal_: expected a <= b, got {} and {}", a, b);
     STRATA_CHECK(std > 0, Value, "trunc_normal_: expected std > 0, got {}", std);
     const double low = normal_cdf((a - mean) / std), high = normal_cdf((b - mean) / std);
@@ -218,6 +220,7 @@ STRATA_OP(init_orthogonal,
   .doc(
     "A matrix (further dimensions flattened) whose rows or columns, whichever are fewer, are orthonormal, times gain.")
   .composite([](const Tensor& t, double gain, Generator* g) {
+    refuse_integers(t, "orthogonal_");
     STRATA_CHECK(t.dim() >= 2, Value, "orthogonal_: Only tensors with 2 or more dimensions are supported, got shape {}",
                  to_string(t.shape()));
     if (t.numel() == 0) return t;

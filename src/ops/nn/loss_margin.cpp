@@ -1,5 +1,6 @@
 // Margin losses.
 #include "autograd/autograd.h"
+#include "ops/check_dtype.h"
 #include "ops/nn/loss_common.h"
 #include "ops/transfer.h"
 
@@ -96,6 +97,7 @@ STRATA_OP(multi_margin_loss,
   .composite([](const Tensor& input, const Tensor& target, int64_t p, double margin, const Tensor& weight,
                 std::optional<bool> average, std::optional<bool> reduce, std::string_view reduction) {
     const LossReduction r = reduction_of("multi_margin_loss", average, reduce, reduction);
+    refuse_integers(input, "multi_margin_loss");
     STRATA_CHECK(p == 1 || p == 2, Value, "multi_margin_loss: only p == 1 and p == 2 are supported, got {}", p);
     STRATA_CHECK(input.dim() <= 2, Runtime,
                  "multi_margin_loss: expected an input of at most 2 dimensions, got shape {}",
@@ -131,6 +133,7 @@ STRATA_OP(multilabel_margin_loss,
   .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce,
                 std::string_view reduction) {
     const LossReduction r = reduction_of("multilabel_margin_loss", average, reduce, reduction);
+    refuse_integers(input, "multilabel_margin_loss");
     STRATA_CHECK(input.dim() <= 2 && target->same_shape(*input), Runtime,
                  "multilabel_margin_loss: inconsistent target size {} for input of size {}", to_string(target.shape()),
                  to_string(input.shape()));

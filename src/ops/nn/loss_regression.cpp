@@ -4,6 +4,7 @@
 #include "autograd/autograd.h"
 #include "base/warning.h"
 #include "device/functors/activations.h"
+#include "ops/check_dtype.h"
 #include "ops/nn/loss_common.h"
 #include "ops/pointwise/pointwise.h"
 #include "strata/args/nn/loss_regression.h"
@@ -62,7 +63,9 @@ STRATA_OP(mse_loss,
   .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce,
                 std::string_view reduction, const Tensor& weight) {
     const LossReduction r = reduction_of("mse_loss", average, reduce, reduction);
-    return weighted("mse_loss", squared(difference(input, target)), weight, r);
+    const Tensor apart = difference(input, target);
+    refuse_integers(apart, "mse_loss");
+    return weighted("mse_loss", squared(apart), weight, r);
   })
   .autocast(Autocast::Float32)
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), reduction='sum'", "f(3,4), f(3,4), reduction='none'",
@@ -146,6 +149,7 @@ STRATA_OP(gaussian_nll_loss,
   .composite([](const Tensor& input, const Tensor& target, const Tensor& var, bool full, double eps,
                 std::string_view reduction) {
     const LossReduction r = reduction_of("gaussian_nll_loss", std::nullopt, std::nullopt, reduction);
+    refuse_integers(var, "gaussian_nll_loss");
     Tensor variance = var;
     if (!var->same_shape(*input) && var.dim() > 0) {
       const Shape lead = input.shape().first(input.shape().size() - (input.dim() ? 1 : 0));
@@ -180,6 +184,7 @@ STRATA_OP(kl_div,
   .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce,
                 std::string_view reduction, bool log_target) {
     const LossReduction r = reduction_of("kl_div", average, reduce, reduction);
+    for (const Tensor& t : {input, target}) refuse_integers(t, "kl_div");
     const Tensor loss =
       log_target ? mul(exp(target), sub(target, input)) : sub(xlogy(target, target), mul(target, input));
     if (r != LossReduction::BatchMean) return reduced(loss, r);

@@ -9,6 +9,7 @@
 #include "cpu/staging.h"
 #include "cuda/nn/pooling.h"
 #include "cuda/reduce/reduce.h"
+#include "ops/check_dtype.h"
 #include "ops/device_inputs.h"
 #include "ops/nn/pool_sizes.h"
 
@@ -248,6 +249,7 @@ STRATA_OP(adaptive_max_pool_core, "_adaptive_max_pool(Tensor input, int[] output
   .dtypes(kFloatingTypes)
   .infer([](const args::adaptive_max_pool_core& c) {
     const TensorImpl& x = c.input();
+    refuse_integers(c.share_input(), "adaptive_max_pool");
     const PoolShape p = adaptive("adaptive_max_pool", x.sizes(), c.output_size());
     const int dims = static_cast<int>(c.output_size().size);
     set_out(c.out(), x.dtype, x.sizes(), p, dims);
@@ -318,6 +320,7 @@ STRATA_OP(adaptive_avg_pool_core, "_adaptive_avg_pool(Tensor input, int[] output
   .dtypes(kFloatingTypes)
   .infer([](const args::adaptive_avg_pool_core& c) {
     const TensorImpl& x = c.input();
+    refuse_integers(c.share_input(), "adaptive_avg_pool");
     set_out(c.out(), x.dtype, x.sizes(), adaptive("adaptive_avg_pool", x.sizes(), c.output_size()),
             static_cast<int>(c.output_size().size));
   })

@@ -1,6 +1,7 @@
 // Recurrent networks: cells, and whole sequences of several layers in one or both directions. The product with the
 // input is one matrix product for all steps; only the product with the state runs step by step.
 #include "autograd/autograd.h"
+#include "ops/check_dtype.h"
 #include "ops/nn/recurrent.h"
 #include "ops/transfer.h"
 #include "strata/ops.h"
@@ -226,6 +227,7 @@ STRATA_OP(gru_cell,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& x, const Tensor& h, const Tensor& wi, const Tensor& wh, const Tensor& bi,
                 const Tensor& bh) {
+    refuse_integers(x, "gru_cell");
     check_cell("gru_cell", Cell::Gru, x, h, wi, wh, bi, bh);
     return step(Cell::Gru, linear(x, wi, bi), {h, {}}, wh, bh).h;
   })
@@ -242,6 +244,7 @@ STRATA_OP(lstm_cell,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& x, TensorList hx, const Tensor& wi, const Tensor& wh, const Tensor& bi,
                 const Tensor& bh) {
+    refuse_integers(x, "lstm_cell");
     STRATA_CHECK(hx.size() == 2, Runtime, "lstm_cell: expected two hidden states, got {}", hx.size());
     check_cell("lstm_cell", Cell::Lstm, x, hx[0], wi, wh, bi, bh);
     const State s = step(Cell::Lstm, linear(x, wi, bi), {hx[0], hx[1]}, wh, bh);
@@ -260,6 +263,7 @@ STRATA_OP(lstm,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& x, TensorList hx, TensorList params, bool biases, int64_t layers, double dropout,
                 bool train, bool both, bool batch_first) {
+    refuse_integers(x, "lstm");
     STRATA_CHECK(hx.size() == 2, Runtime, "lstm: expected two hidden states, got {}", hx.size());
     const Result r =
       run_sequence({"lstm", Cell::Lstm, biases, layers, dropout, train, both}, x, hx[0], hx[1], params, batch_first);

@@ -5,6 +5,7 @@
 
 #include "base/checked.h"
 #include "cuda/order/histogram.h"
+#include "ops/check_dtype.h"
 #include "ops/reduce/common.h"
 #include "strata/ops.h"
 
@@ -190,6 +191,7 @@ STRATA_OP(histc, "histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) 
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, int64_t bins, Scalar min, Scalar max) {
     Scoped mode(thread_state.grad_mode, false);
+    refuse_integers(input, "histc");
     STRATA_CHECK(bins > 0, Runtime, "histc: bins must be > 0, got {}", bins);
     const Tensor x = contiguous_as(reshape(input, {-1}), compute_type(input.dtype()));
     double low = min.to_double(), high = max.to_double();
@@ -233,6 +235,7 @@ STRATA_OP(histogram_bin_ct,
   .composite([](const Tensor& input, int64_t bins, std::optional<std::span<const double>> range, const Tensor& weight,
                 bool density) {
     Scoped mode(thread_state.grad_mode, false);
+    refuse_integers(input, "histogram");
     STRATA_CHECK(bins > 0, Runtime, "histogram: bins must be > 0, got {}", bins);
     STRATA_CHECK(!range || range->size() == 2, Runtime, "histogram: range should have 2 elements, got {}",
                  range ? range->size() : 0);
@@ -260,6 +263,7 @@ STRATA_OP(histogramdd,
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& input, TensorList bins, const Tensor& weight, bool density) {
     Scoped mode(thread_state.grad_mode, false);
+    refuse_integers(input, "histogramdd");
     return count_rows(input, bins, weight, density);
   })
   .samples({"f(30,2), [f(2), f(2)]"})

@@ -2,6 +2,7 @@
 #include "strata/args/pointwise/activations.h"
 #include "device/functors/activations.h"
 #include "device/functors/complex.h"
+#include "ops/check_dtype.h"
 #include "ops/pointwise/pointwise.h"
 
 namespace strata {
@@ -270,6 +271,7 @@ STRATA_OP(hardswish, "nn.functional.hardswish(Tensor input) -> Tensor")
 STRATA_OP(glu, "nn.functional.glu(Tensor input, int dim=-1) -> Tensor")
   .doc("The first half of input along dim, times the sigmoid of the second half.")
   .composite([](const Tensor& input, int64_t dim) {
+    refuse_integers(input, "glu");
     STRATA_CHECK(input.dim() > 0, Runtime, "glu: a zero-dimensional tensor has no halves");
     const int64_t n = input.size(dim);
     STRATA_CHECK(n % 2 == 0, Runtime, "glu: the size of dimension {} must be even, found {}", dim, n);
@@ -277,6 +279,7 @@ STRATA_OP(glu, "nn.functional.glu(Tensor input, int dim=-1) -> Tensor")
   })
   .dtypes(kFloatingTypes)
   .samples({"f(3,4)", "f(4,3), 0"})
-  .error("f(3,5)", ErrorKind::Runtime, "must be even");
+  .error("f(3,5)", ErrorKind::Runtime, "must be even")
+  .error("i5(3,4)", ErrorKind::NotImplemented, "not implemented for 'int64'");
 
 }  // namespace strata
