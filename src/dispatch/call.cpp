@@ -79,7 +79,43 @@ void run_on_device(const Call& c, Device device) {
   run_here(c);
 }
 
+// A 0-dimensional integer does not widen the dtype of a tensor with dimensions. Where it does not fit that dtype, it wraps
+// before the op computes with it, as in PyTorch; so do plain numbers (number_operand).
+bool may_have_to_wrap(const Call& c) {
+  if (!c.op.formulas) return false;
+  for (uint32_t i = 0; i < c.args.size; ++i)
+    if (c.args.is_tensor(i) && c.args.tensor(i).ndim == 0) {
+      const DType type = c.args.tensor(i).dtype;
+      if (is_integral(type) && type != c.out()->dtype) return true;
+    }
+  return false;
+}
+[[gnu::cold]] Args wrapped_integers(const Call& c, std::array<Tensor, kMaxOperands>& held) {
+  static const OpRecord& to = find_op("to", "dtype");
+  const Formula& f = formula_of(c);
+  const DType common = computed_type(f, c);
+  Args args = c.args;
+  if (!is_integral(common) || common == DType::Bool) return args;
+  for (uint32_t k = 0; k < f.inputs; ++k) {
+    if (!args.is_tensor(k) || (f.skip >> k & 1)) continue;
+    const TensorImpl& t = args.tensor(k);
+    if (t.ndim > 0 || t.dtype == common || size_of(t.dtype) < size_of(common)) continue;
+    Args conversion = to.defaults;
+    conversion[0] = args[k];
+    conversion[1] = Value(common);
+    held[k] = call(to, conversion);
+    args[k] = Value(held[k]);
+  }
+  return args;
+}
+
 void run_kernel(const Call& c) {
+  if (may_have_to_wrap(c)) [[unlikely]] {
+    std::array<Tensor, kMaxOperands> held;
+    const Args args = wrapped_integers(c, held);
+    const Call wrapped{c.op, args, c.outs};
+    return devices_in_use ? run_somewhere(wrapped) : run_here(wrapped);
+  }
   if (devices_in_use) [[unlikely]]
     return run_somewhere(c);
   run_here(c);

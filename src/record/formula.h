@@ -69,7 +69,7 @@ inline DType computed_type(const Formula& f, const Call& c) {
   return is_complex(c.out()->dtype) ? c.out()->dtype : common_type(f, c.args);
 }
 // A plain number (or None) as an operand of compute type T. Comparisons round it to the operands' dtype, as if it were
-// in a tensor.
+// in a tensor. An integer that does not fit that dtype wraps, except in comparisons: 1 > -3 also for uint8.
 template <class T> T number_operand(const Formula& f, const Value& v, int k, DType common) {
   if (!v) {
     if constexpr (kIsComplex<T>) return {static_cast<decltype(T::re)>(f.none[k]), 0};
@@ -79,7 +79,10 @@ template <class T> T number_operand(const Formula& f, const Value& v, int k, DTy
   if constexpr (kIsComplex<T>) {
     return {number_operand<decltype(T::re)>(f, v, k, real_type(common)), 0};
   } else if constexpr (std::is_same_v<T, int64_t>) {
-    return common == DType::Bool ? v.number() != 0 : v.integer();
+    if (common == DType::Bool) return v.number() != 0;
+    const bool bound = f.none[k] != 0;  // of clamp: outside the dtype's range, it bounds nothing
+    if (common == DType::I64 || !is_integral(common) || f.predicate || bound) return v.integer();
+    return dispatch_real(common, [&]<class S>() { return convert<int64_t>(convert<S>(v.integer())); });
   } else {
     if (f.predicate && is_floating(common))
       return dispatch_real(common, [&]<class S>() { return convert<T>(convert<S>(v.number())); });

@@ -168,6 +168,13 @@ def hooked_result(op, hook):
     return holds
 
 
+def hooked_activation(program):
+    """A tensor that an activation overwrote has a hook, and PyTorch's second derivative passes through it once more: it is a
+    function of the result there, and of the input here."""
+    written = [m[1] for line in program.lines if (m := re.match(r"F\.\w+\((v\d+), .*inplace=True\)$", line))]
+    return any(f"{name}.register_hook(lambda g: g * 2)" in program.lines for name in written)
+
+
 def data_was_set(program):
     return any(re.search(r"\.data = ", line) for line in program.lines)
 
@@ -409,6 +416,7 @@ RULES = (
     (r"^(loss|grads|more|second)", WE_REFUSED + r"inplace operation: matmul saved", "Autograd", broadcast_product),
     (r"^more = ", SECOND, "Autograd", hooked_result("logsumexp", "g * 2")),
     (r"^more = ", r"torch: log: \d+ entries beside \d+", "Autograd", hooked_result("logsumexp", r"log.append(g.detach().clone())")),
+    (r"^more = ", SECOND, "Autograd", hooked_activation),
     (r"^loss", WE_REFUSED + r"the shape of a leaf changed", "Autograd", None),
     (r"^(loss|grads|more)", REFUSED + r"(AsStridedBackward0 returned an invalid gradient|output with shape .* doesn't match the broadcast shape)", "Autograd", reshaped_leaf),
     (r"^(grads|more|second)", WE_REFUSED + r"reshape: shape .* is invalid for input", "Autograd", reshaped_in_place),

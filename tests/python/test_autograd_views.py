@@ -462,3 +462,15 @@ def test_ravel_of_a_strided_tensor_is_a_copy():
     line, whole = x.diagonal().ravel(), x.ravel()
     x.mul_(2)
     assert line.tolist() == [0, 4, 8] and whole.tolist() == x.flatten().tolist()
+
+
+@pytest.mark.parametrize("reshape", [lambda t: t.unsqueeze_(0), lambda t: t.squeeze_(), lambda t: t.t_()])
+def test_views_made_before_lead_through_the_new_shape(reshape):
+    x = strata.ones(2, 3, requires_grad=True)
+    base = x * 2
+    view = base.reshape(-1)
+    reshape(base)
+    (g,) = strata.autograd.grad((view * strata.arange(6.0)).sum(), [base])
+    assert tuple(g.shape) == tuple(base.shape) and sorted(g.flatten().tolist()) == list(range(6))
+    (g,) = strata.autograd.grad((view * strata.arange(6.0)).sum(), [x])
+    assert g.tolist() == [[0, 2, 4], [6, 8, 10]]

@@ -151,3 +151,43 @@ def test_the_choice_of_the_kernel():
     assert kernel_of(strata.lt, t, 300) == "blocked"  # 300 is not a uint8
     assert kernel_of(strata.add, t.long(), t.long()) == "flat_simd"
     assert kernel_of(strata.bitwise_left_shift, t, t) == "blocked"
+
+
+@pytest.mark.parametrize("name", ["uint8", "int8", "int16", "int32"])
+@pytest.mark.parametrize("device", ["cpu", "vgpu"])
+def test_numbers_and_0_d_integers_wrap_before_the_op(name, device):
+    """As in PyTorch: the other operand has the tensor's dtype when the op computes, so tensor(-3) is 253 beside uint8."""
+    dtype = getattr(strata, name)
+    values = np.array([1, 3, 5, 100], name)
+    x = strata.tensor(values, device=device)
+    ops = {
+        "gt": np.greater, "le": np.less_equal, "eq": np.equal, "maximum": np.maximum, "minimum": np.minimum,
+        "fmax": np.fmax, "add": np.add, "mul": np.multiply, "bitwise_and": np.bitwise_and,
+    }  # fmt: skip
+    for number in (-3, 253, -200, 300, 70_000, 2**40 + 7):
+        wrapped = np.int64(number).astype(name)
+        for kind in (strata.int64, strata.int32, strata.int16, strata.int8, strata.uint8):
+            if strata.iinfo(kind).bits < strata.iinfo(dtype).bits or not fits(number, kind):
+                continue
+            other = strata.tensor(number, dtype=kind, device=device)
+            for op, reference in ops.items():
+                for ours, want in (((x, other), (values, wrapped)), ((other, x), (wrapped, values))):
+                    got = getattr(strata, op)(*ours).cpu().numpy()
+                    with np.errstate(over="ignore"):
+                        assert np.array_equal(got, reference(*want)), (op, number, kind)
+            assert np.array_equal(strata.where(x > 3, x, other).cpu().numpy(), np.where(values > 3, values, wrapped))
+        assert np.array_equal((x > number).cpu().numpy(), values > number)  # a number is compared as it is
+        assert np.array_equal((x == number).cpu().numpy(), values == number)
+        with np.errstate(over="ignore"):
+            assert np.array_equal((x // number).cpu().numpy(), values // wrapped)
+        y = x.clone()
+        y.copy_(strata.maximum(y, strata.tensor(number, device=device)))
+        assert np.array_equal(y.cpu().numpy(), np.maximum(values, wrapped))
+        assert np.array_equal(
+            x.clamp(min=min(number, 0)).cpu().numpy(), np.maximum(values.astype(np.int64), min(number, 0))
+        )
+
+
+def fits(number, dtype):
+    info = strata.iinfo(dtype)
+    return info.min <= number <= info.max

@@ -175,3 +175,22 @@ def test_sigmoid_falls_to_zero_without_a_gap(dtype):
     least = 1e-7 if dtype == strata.float16 else 1e-37  # numbers below underflow
     np.testing.assert_allclose(x.sigmoid().double().numpy(), expected, rtol=2e-2, atol=least)
     np.testing.assert_allclose(F.silu(x).double().numpy(), x.double().numpy() * expected, rtol=2e-2, atol=100 * least)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 0.5, -1, float("inf"), float("-inf"), 0])
+@pytest.mark.parametrize("device", ["cpu", "vgpu"])
+def test_the_norm_of_one_number_is_its_magnitude(order, device):
+    values = np.array([[-3e38], [1e-40], [0.0], [2.5], [np.inf], [np.nan]], np.float32)
+    x = strata.tensor(values, device=device)
+    want = np.abs(values) if order else (values != 0).astype(np.float32)
+    assert np.array_equal(strata.linalg.vector_norm(x, order, dim=1, keepdim=True).cpu().numpy(), want, equal_nan=True)
+    assert strata.linalg.vector_norm(x[0], order).item() == want[0, 0]
+
+
+def test_copysign_needs_only_its_input_and_result():
+    x = strata.tensor([1.0, -2.0, 0.0], dtype=strata.float64, requires_grad=True)
+    sign = strata.tensor([-1.0, -1.0, 1.0], dtype=strata.float64)
+    y = strata.copysign(x, sign)
+    sign.fill_(5)  # the sign that was used is in the result
+    y.sum().backward()
+    assert x.grad.tolist() == [-1.0, 1.0, 0.0]

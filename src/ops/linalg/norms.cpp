@@ -84,12 +84,17 @@ template <class Reduce, class Power> void by_order(double order, const Reduce& r
   else if (order == -kInf) reduce(Fold::MinAbs, Finish{});
   else power(order);
 }
+// The norm of one number is its magnitude, for every order except 0: its square may overflow.
+double order_of(const args::linalg_vector_norm& a, const TensorImpl& out) {
+  const double order = a.ord_value().number();
+  return order != 0 && a.x().numel == out.numel ? kInf : order;
+}
 template <decltype(&cpu::reduce) engine> void run_vector_norm(const Call& c) {
   const args::linalg_vector_norm a(c);
   const TensorImpl &x = a.x(), &out = *c.out();
   const uint32_t reduced = reduced_mask(x, a.dim_value(), "vector_norm");
   by_order(
-    a.ord_value().number(), [&](Fold fold, Finish finish) { engine(fold, x, reduced, out.dtype, out, finish); },
+    order_of(a, out), [&](Fold fold, Finish finish) { engine(fold, x, reduced, out.dtype, out, finish); },
     [&](double p) { run_power_norm(x, reduced, p, out, out.dtype); });
 }
 void vector_norm_on_device(const Call& c, Workspace& workspace) {
@@ -97,7 +102,7 @@ void vector_norm_on_device(const Call& c, Workspace& workspace) {
   const TensorImpl &x = a.x(), &out = *c.out();
   const uint32_t reduced = reduced_mask(x, a.dim_value(), "vector_norm");
   by_order(
-    a.ord_value().number(),
+    order_of(a, out),
     [&](Fold fold, Finish finish) { cuda::reduce(fold, x, reduced, out.dtype, out, finish, workspace); },
     [&](double p) { power_norm_on_device(x, reduced, p, out, workspace); });
 }

@@ -27,6 +27,7 @@ template <class View> Tensor become(const Tensor& input, const char* op, const V
     input->history = view->history;
     input->output = view->output;
     input->requires_grad = true;
+    if (!input->base) ++input->rebases;  // views that exist already lead through the new history
   }
   return input;
 }

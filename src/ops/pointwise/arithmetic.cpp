@@ -352,10 +352,11 @@ STRATA_OP(heaviside, "heaviside(Tensor input, Tensor values) -> Tensor")
 STRATA_OP(copysign, "copysign(Tensor input, Tensor other) -> Tensor")
   .doc("The magnitude of input with the sign of other, where -0.0 counts as negative.")
   .pointwise<fn::Copysign>()
-  .saves({"input", "other"})
+  .saves({"input"})
+  .saves_result()
   .grad([](const grads::copysign& c, const Tensor& g) -> Grads {
     if (!c.needs_input()) return {Tensor(), no_slope(g)};
-    const Tensor x = c.input(), flip = ne(signbit(x), call(op_signbit, Args(c.other_operand())));
+    const Tensor x = c.input(), flip = ne(signbit(x), signbit(c.result()));  // other may have changed since
     const Tensor d = masked_fill(where(flip, neg(g), g), eq(x, 0), 0);
     return {d, c.needs_other() ? no_slope(g) : Tensor()};
   })
