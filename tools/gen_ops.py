@@ -59,7 +59,7 @@ MEMBERS = {
 }
 # The parameters that TensorOptions holds.
 OPTIONS = {"dtype": "options.dtype()", "device": "options.device()", "requires_grad": "options.requires_grad()"}
-NAMESPACES = ("nn.functional.", "nn.init.", "linalg.", "special.", "fft.")
+NAMESPACES = ("nn.functional.", "nn.init.", "linalg.", "special.", "fft.", "vision.ops.")
 
 
 def split(text):

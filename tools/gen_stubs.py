@@ -234,7 +234,7 @@ def stubs(sources):
     imports += f"from ._variants import {in_front}\nfrom ._functions import *\n"
     yield "__init__.pyi", HEADER + IMPORTS + imports + VALUES + namespace(names, "", {*functions_, *variants})
 
-    for file in ("fft.py", "linalg.py", "special.py", "nn/functional.py", "nn/init.py"):
+    for file in ("fft.py", "linalg.py", "special.py", "nn/functional.py", "nn/init.py", "vision/ops.py"):
         own, own_names = own_functions(file)
         core = "." * (1 + file.count("/")) + "_C"
         imports = f"from typing import Any\nfrom {core} {shared}from {core} import device as _device, dtype as _dtype\n"

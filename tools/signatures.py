@@ -7,7 +7,7 @@ import dataclasses
 import keyword
 import re
 
-NAMESPACES = ("nn.functional.", "nn.init.", "linalg.", "special.", "fft.")
+NAMESPACES = ("nn.functional.", "nn.init.", "linalg.", "special.", "fft.", "vision.ops.")
 # STRATA_OP(id, "schema"), the literal in one piece or several.
 DEFINITION = re.compile(r'STRATA_OP\(\s*(\w+),\s*((?:"[^"]*"\s*)+)\)')
 TYPES = {

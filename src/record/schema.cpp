@@ -102,7 +102,7 @@ Memory parse_memory(std::string_view text, const char* schema) {
   return m;
 }
 
-constexpr std::string_view kNamespaces[] = {"nn.functional.", "nn.init.", "linalg.", "special.", "fft."};
+constexpr std::string_view kNamespaces[] = {"nn.functional.", "nn.init.", "linalg.", "special.", "fft.", "vision.ops."};
 
 Param parse_param(std::string_view text, std::string_view type, const char* schema) {
   const size_t space = text.find(' '), equals = std::min(text.find('='), text.size());

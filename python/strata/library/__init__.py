@@ -1,7 +1,7 @@
 """Custom ops of your own, with kernels per device, shape rules and gradients; the names are those of torch.library."""
 
 from . import _schema
-from ._custom_op import CustomOpDef, find, publish, split_name
+from ._custom_op import BuiltInOp, CustomOpDef, find, publish, split_name
 from ._opcheck import OpCheckError, opcheck
 
 __all__ = [
@@ -115,7 +115,10 @@ class Library:
     def impl(self, op_name, fn, dispatch_key=""):
         """Adds a kernel for a dispatch key; Meta is the rule for shapes."""
         key = dispatch_key or self.dispatch_key or "CompositeExplicitAutograd"
-        op = find(f"{self.ns}::{op_name.rpartition('::')[2]}", "Library.impl")
+        named = f"{self.ns}::{op_name.rpartition('::')[2]}" if isinstance(op_name, str) else op_name
+        op = find(named, "Library.impl")
+        if isinstance(op, BuiltInOp):
+            return  # it has kernels for all keys
         if key == "Meta":
             op.register_fake(fn)
         elif key in self._KEYS:

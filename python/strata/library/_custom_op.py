@@ -25,7 +25,53 @@ class Namespace:
         return f"<namespace strata.ops.{self.__name__}>"
 
 
+def _add_torchvision():
+    from ..vision.torch_ops import add_ops
+
+    add_ops()
+
+
 namespaces = {}
+BUILT_IN = {"torchvision": _add_torchvision}  # namespaces of Strata itself, filled when they are first used
+
+
+class BuiltInOp:
+    """An op of a package that Strata has itself, under the package's name. It has kernels, shape rules and a gradient.
+
+    The package registers its own ones: they are accepted, and the op keeps those that it has.
+    """
+
+    def __init__(self, name, function):
+        self._qualname, self._function = name, function
+        self.__name__, self.__doc__ = split_name(name)[1], function.__doc__
+
+    def __call__(self, *args, **kwargs):
+        return self._function(*args, **kwargs)
+
+    @property
+    def default(self):
+        """The op: it has one overload."""
+        return self
+
+    def overloads(self):
+        """The names of the overloads."""
+        return ["default"]
+
+    def register_fake(self, func, /):
+        """Accepted: the op has a shape rule."""
+        return func
+
+    def register_autograd(self, backward, /, *, setup_context=None):
+        """Accepted: the op has a gradient."""
+
+    def register_kernel(self, device_types, func=None, /):
+        """Accepted: the op has kernels for all devices."""
+        return (lambda f: f) if func is None else func
+
+    def __repr__(self):
+        return f"<built-in op {self._qualname}>"
+
+
 _lock = threading.Lock()
 
 
@@ -53,14 +99,17 @@ def publish(name, op):
 
 
 def find(op, who):
-    """A CustomOpDef from itself or from its name."""
-    if isinstance(op, CustomOpDef):
+    """A CustomOpDef or BuiltInOp from itself or from its name."""
+    if isinstance(op, (CustomOpDef, BuiltInOp)):
         return op
+    space, _ = split_name(op)
+    if space in BUILT_IN and space not in namespaces:
+        BUILT_IN[space]()
     space, short = split_name(op)
     found = vars(namespaces.get(space, Namespace(space))).get(short)
     if found is None:
         raise ValueError(f"{who}: there is no custom op {op!r}; define it first")
-    if not isinstance(found, CustomOpDef):
+    if not isinstance(found, (CustomOpDef, BuiltInOp)):
         raise TypeError(f"{who}: {op} is defined in C++, where its kernels and gradient belong")
     return found
 
