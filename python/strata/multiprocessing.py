@@ -125,6 +125,9 @@ def spawn(fn, args=(), nprocs=1, join=True, daemon=False, start_method="spawn"):
     return None
 
 
+start_processes = spawn  # PyTorch's name of the same function
+
+
 def __getattr__(name):
     if name.startswith("__"):  # not its __path__: submodules of the standard module stay there
         raise AttributeError(f"module 'strata.multiprocessing' has no attribute {name!r}")

@@ -1,11 +1,16 @@
 """save and load: checkpoints as safetensors files and in PyTorch's format. No pickle is run unless the caller asks for it."""
 
 import os
+import typing
 import warnings
 
 from . import _C
 
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load", "safe_globals", "save"]
+
+# The types of the arguments, under PyTorch's names.
+FILE_LIKE: typing.TypeAlias = "str | os.PathLike | typing.IO[bytes]"
+MAP_LOCATION: typing.TypeAlias = "typing.Callable | str | _C.device | dict[str, str] | None"
 
 default_format = "safetensors"  # "torch" in programs that imported Strata as torch
 

@@ -1,5 +1,7 @@
 """NVIDIA GPUs. Importing this opens no driver; is_available() does, and why_not() gives the reason if it fails."""
 
+import importlib
+
 from .. import _C
 from .._devices import Devices
 from . import amp
@@ -108,8 +110,8 @@ def __getattr__(name):
 
         if name in CUDA:
             return CUDA[name]
-    from . import _older_names
-
-    if name in _older_names.NAMES:
-        return getattr(_older_names, name)
+    # `from . import` would ask this function for the submodule first, again and again.
+    older_names = importlib.import_module("._older_names", __name__)
+    if name in older_names.NAMES:
+        return getattr(older_names, name)
     raise AttributeError(f"module 'strata.cuda' has no attribute {name!r}")

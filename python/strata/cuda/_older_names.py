@@ -8,10 +8,23 @@ from ..random import get_rng_state as _cpu_state
 
 NAMES = """is_bf16_supported is_tf32_supported get_rng_state get_rng_state_all set_rng_state set_rng_state_all seed seed_all
 initial_seed ipc_collect memory_cached max_memory_cached reset_max_memory_allocated reset_max_memory_cached get_arch_list nvtx random
-utilization default_generators has_half""".split()
+utilization default_generators has_half StreamContext""".split()
 has_half = True
 default_generators = ()
 _devices = Devices("cuda")
+
+
+class StreamContext:
+    """A with block whose ops run in a stream; None changes nothing."""
+
+    def __init__(self, stream):
+        self._context = _devices.stream(stream)
+
+    def __enter__(self):
+        self._context.__enter__()
+
+    def __exit__(self, *error):
+        return self._context.__exit__(*error)
 
 
 def is_bf16_supported(including_emulation=True):

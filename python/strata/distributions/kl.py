@@ -14,7 +14,7 @@ from strata.nn.functional import softplus
 from .categorical import Categorical, OneHotCategorical
 from .combined import Independent
 from .counts import Bernoulli, Binomial, ContinuousBernoulli, Geometric, Poisson
-from .distribution import HALF_LOG_TWO_PI, Distribution, ExponentialFamily
+from .distribution import HALF_LOG_TWO_PI, ExponentialFamily
 from .location_scale import Cauchy, Laplace, Normal, Uniform
 from .multivariate import LowRankMultivariateNormal, MultivariateNormal, half_log_determinant, mahalanobis
 from .positive import Beta, Dirichlet, Exponential, Gamma
@@ -30,8 +30,9 @@ _FOUND = {}  # the function of each pair of types that was asked for
 def register_kl(type_p, type_q):
     """A decorator that registers a function of (p, q) for two classes and their subclasses."""
     for name, given in (("type_p", type_p), ("type_q", type_q)):
-        if not (isinstance(given, type) and issubclass(given, Distribution)):
-            raise TypeError(f"Expected {name} to be a Distribution subclass but got {given}")
+        # A library may have a base class of its own whose metaclass counts other classes as subclasses.
+        if not isinstance(given, type):
+            raise TypeError(f"Expected {name} to be a class of distributions but got {given}")
 
     def register(function):
         _REGISTRY[type_p, type_q] = function
@@ -41,6 +42,12 @@ def register_kl(type_p, type_q):
     return register
 
 
+def _steps(kind, base):
+    """How far a base class is from a class; one that a metaclass counts as a base is behind all others."""
+    order = kind.__mro__
+    return order.index(base) if base in order else len(order)
+
+
 def _find(type_p, type_q):
     """The registered function with the closest base classes; p decides where p and q disagree."""
     matches = [pair for pair in _REGISTRY if issubclass(type_p, pair[0]) and issubclass(type_q, pair[1])]
@@ -48,7 +55,7 @@ def _find(type_p, type_q):
         return None
 
     def distance(pair):
-        return type_p.__mro__.index(pair[0]), type_q.__mro__.index(pair[1])
+        return _steps(type_p, pair[0]), _steps(type_q, pair[1])
 
     by_p = min(matches, key=distance)
     by_q = min(matches, key=lambda pair: distance(pair)[::-1])

@@ -2,7 +2,7 @@
 
 from numbers import Number
 
-from .. import Size, broadcast_tensors, enable_grad, finfo, get_default_dtype, is_tensor, tensor, tril_indices
+from .. import Size, broadcast_tensors, enable_grad, finfo, get_default_dtype, is_tensor, randn, tensor, tril_indices
 from ..nn.functional import binary_cross_entropy_with_logits
 
 __all__ = [
@@ -36,6 +36,14 @@ def standard(shape, draw, like):
 def sum_rightmost(value, dim):
     """The sum over the last `dim` dimensions."""
     return value if dim == 0 else value.sum(tuple(range(-dim, 0)))
+
+
+_sum_rightmost = sum_rightmost  # PyTorch's name
+
+
+def _standard_normal(shape, dtype, device):
+    """Normal numbers of this shape: PyTorch's name for them."""
+    return randn(shape, dtype=dtype, device=device)
 
 
 def size(*parts):

@@ -29,7 +29,7 @@ class Buffer(_C.Tensor):
         return made
 
 
-class _Uninitialized:
+class UninitializedTensorMixin:
     """A tensor without a shape until materialize()."""
 
     def materialize(self, shape, device=None, dtype=None):
@@ -41,7 +41,7 @@ class _Uninitialized:
         return f"<{type(self).__name__}>"
 
 
-class UninitializedParameter(_Uninitialized, Parameter):
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
     """A parameter that gets its shape from the first input: see the Lazy modules."""
 
     cls_to_become = Parameter
@@ -50,7 +50,7 @@ class UninitializedParameter(_Uninitialized, Parameter):
         return _C.Tensor._make_subclass(cls, _C.ops["empty"]((0,), dtype=dtype, device=device), requires_grad)
 
 
-class UninitializedBuffer(_Uninitialized, Buffer):
+class UninitializedBuffer(UninitializedTensorMixin, Buffer):
     """A buffer that gets its shape from the first input."""
 
     cls_to_become = Buffer
@@ -63,4 +63,4 @@ class UninitializedBuffer(_Uninitialized, Buffer):
 
 def is_lazy(tensor):
     """Whether a tensor still has no shape."""
-    return isinstance(tensor, _Uninitialized)
+    return isinstance(tensor, UninitializedTensorMixin)

@@ -1,5 +1,7 @@
 """Optimizer: parameter groups, per-parameter state, state_dict, hooks. The arithmetic of a step is an op of the library."""
 
+import functools
+import typing
 from collections import defaultdict
 
 import strata
@@ -10,6 +12,45 @@ from ._options import CHOICES, PARTS
 # Arguments of PyTorch's optimizers that choose an implementation. A step is always one fused pass here; an optimizer
 # without step counts can always be captured.
 _CHOICES = ("foreach", "fused", "capturable")
+
+
+ParamsT = typing.Iterable  # of parameters, of dicts of options, or of pairs with names
+_params_t = ParamsT
+
+
+class _RequiredParameter:
+    """The default of an option that every group must have."""
+
+    def __repr__(self):
+        return "<required parameter>"
+
+
+required = _RequiredParameter()
+
+
+def _use_grad_for_differentiable(step):
+    """A decorator of step(): records nothing, as no step of this version is differentiated."""
+
+    def step_without_grad(self, *args, **kwargs):
+        with strata.no_grad():
+            return step(self, *args, **kwargs)
+
+    return functools.update_wrapper(step_without_grad, step)
+
+
+def _default_to_fused_or_foreach(params, differentiable, use_fused=False):
+    """(fused, foreach): neither, so that a program with several implementations uses the plain one."""
+    return False, False
+
+
+def _get_capturable_supported_devices(supports_xla=True):
+    """The device types whose steps can be captured."""
+    return ["cuda", "vgpu"]
+
+
+def _get_value(x):
+    """A number from a number or a tensor."""
+    return x.item() if isinstance(x, strata.Tensor) else x
 
 
 def no_choice(name, options):

@@ -6,6 +6,7 @@ name, its version and what it prints differ.
 
 import importlib
 import importlib.abc
+import importlib.machinery
 import importlib.util
 import os
 import sys
@@ -19,18 +20,28 @@ from .version import __version__
 
 # Parts of PyTorch without a counterpart: importing from them works, see _missing.py.
 _ABSENT = (
+    "torch._C._distributed_c10d",
+    "torch._C._distributed_rpc",
+    "torch._dynamo._trace_wrapped_higher_order_op",
+    "torch._dynamo.exc",
+    "torch._functorch",
+    "torch._guards",
+    "torch._higher_order_ops",
     "torch._inductor",
+    "torch._logging",
+    "torch._ops",
+    "torch._subclasses",
     "torch._export",
     "torch._prims",
     "torch._refs",
     "torch.ao",
     "torch.distributed",
     "torch.export",
+    "torch.futures",
     "torch.fx",
     "torch.masked",
     "torch.monitor",
-    "torch.mps",
-    "torch.mtia",
+    "torch.numa",
     "torch.nested",
     "torch.nn.intrinsic",
     "torch.nn.qat",
@@ -43,12 +54,14 @@ _ABSENT = (
     "torch.signal",
     "torch.sparse",
     "torch.testing._internal",
+    "torch.utils._sympy",
     "torch.utils.benchmark",
     "torch.utils.bottleneck",
+    "torch.utils.data.datapipes",
+    "torch.utils.data.graph_settings",
+    "torch.utils.flop_counter",
     "torch.utils.mobile_optimizer",
-    "torch.xpu",
     "torchvision.models",
-    "torchvision.ops",
     "torchvision.io",
     "torchvision.transforms.functional",
     "torchvision.transforms.v2",
@@ -62,8 +75,19 @@ _ELSEWHERE = {
         for file in "adadelta adagrad adam adamax adamw asgd nadam radam rmsprop rprop sgd".split()
     },
     "torch._jit_internal": "strata.torch.jit",
-    "torch.jit.annotations": "typing",
+    "torch.jit.annotations": "strata.torch._jit_annotations",
+    "torch._C._functorch": "strata.torch._functorch_names",
+    "torch._custom_ops": "strata.library",
+    "torch._dynamo.eval_frame": "strata.torch._dynamo",
+    "torch._dynamo.utils": "strata.torch._dynamo",
     "torch._tensor": "strata._tensor",
+    "torch._tensor_str": "strata.torch._tensor_str",
+    "torch.mps": "strata.torch.other_devices",
+    "torch.mtia": "strata.torch.other_devices",
+    "torch.xpu": "strata.torch.other_devices",
+    "torch.multiprocessing.spawn": "strata.multiprocessing",
+    "torch.profiler.profiler": "strata.torch.profiler",
+    "torch.utils.data._utils.worker": "strata.utils.data.worker",
     "torch._C": "strata._C",
     "torch.autograd.grad_mode": "strata.autograd.modes",
     "torch.autograd.variable": "strata.autograd.older_names",
@@ -72,7 +96,6 @@ _ELSEWHERE = {
     "torch.nn._reduction": "strata.nn._support",
     "torch.utils.data._utils": "strata.utils.data",
     "torch.utils.data._utils.collate": "strata.utils.data.collate",
-    "torch.utils.data.datapipes": None,
     "torchvision.datasets.mnist": "strata.vision.datasets",
     "torchvision.datasets.cifar": "strata.vision.datasets",
     "torchvision.transforms.transforms": "strata.vision.transforms",
@@ -99,6 +122,10 @@ def _target(name):
     return None
 
 
+_STAND_IN = os.path.join(os.path.dirname(__file__), "stand_in")
+_installed_torchvision = None
+
+
 class _Loader(importlib.abc.Loader):
     """Returns a module that exists, and leaves it as it is."""
 
@@ -118,9 +145,30 @@ class _Loader(importlib.abc.Loader):
             _add_stand_ins(module)
 
 
+def _torchvision_is_installed():
+    """Whether the path has a torchvision other than the stand-in beside this file. It runs on Strata as it is."""
+    global _installed_torchvision
+    if _installed_torchvision is None:
+        path = [folder for folder in sys.path if folder != _STAND_IN]
+        spec = importlib.machinery.PathFinder.find_spec("torchvision", path)
+        # The package strata-torch installs a copy of the stand-in.
+        folders = spec.submodule_search_locations if spec else None
+        _installed_torchvision = any(os.path.isdir(os.path.join(folder, "models")) for folder in folders or ())
+    return _installed_torchvision
+
+
 class _Finder(importlib.abc.MetaPathFinder):
+    def find_distributions(self, context):
+        """The distribution `torch`, for importlib.metadata."""
+        if context.name is not None and context.name.lower() != "torch":
+            return []
+        from ._distribution import TorchDistribution
+
+        return [TorchDistribution()]
+
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] not in ("torch", "torchvision"):
+        package = name.partition(".")[0]
+        if package not in ("torch", "torchvision") or (package == "torchvision" and _torchvision_is_installed()):
             return None
         target = _target(name)
         if target is None and not name.startswith(tuple(f"{a}." for a in _ABSENT)) and name not in _ABSENT:
@@ -211,16 +259,32 @@ def install():
         )
     torch = _Torch("torch", "Strata under the names of PyTorch: see strata.torch.")
     torch.__dict__.update({k: v for k, v in strata.__dict__.items() if not k.startswith("__")})
+    torch.torch = torch  # PyTorch's module has its own name too
     torch.__version__ = __version__
     torch.__file__, torch.__path__, torch.__package__ = strata.__file__, [], "torch"
     torch.__spec__ = importlib.util.spec_from_loader("torch", _Loader("strata"), is_package=True)
     torch.__all__ = list(strata.__all__)
     sys.modules["torch"] = torch
+    _add_c_names()
     sys.modules["torch._C"] = _C
     sys.meta_path.insert(0, _Finder())
     # Processes that the program starts inherit the path, and find torch there: before PyTorch, if that is installed.
-    sys.path.insert(1, os.path.join(os.path.dirname(__file__), "stand_in"))
+    sys.path.insert(1, _STAND_IN)
     _use_torch_names()
+
+
+def _add_c_names():
+    """Lets programs import from torch._C, which they treat as a package."""
+
+    def __getattr__(name):
+        if name.startswith("__"):
+            raise AttributeError(f"module 'torch._C' has no attribute {name!r}")
+        from . import _c_names
+
+        return _c_names.find(name)
+
+    _C.__path__ = []
+    _C.__getattr__ = __getattr__
 
 
 def _use_torch_names():

@@ -37,6 +37,9 @@ class MissingType(type):
             raise AttributeError(name)
         return missing(f"{cls._missing_name}.{name}")
 
+    def __getitem__(cls, item):  # an annotation: Future[Tensor]
+        return cls
+
     def __repr__(cls):
         return f"<{cls._missing_name}: not in Strata>"
 

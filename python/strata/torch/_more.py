@@ -9,7 +9,8 @@ get_device_module get_file_path get_num_interop_threads gradient instance_norm i
 is_same_size is_signed is_warn_always_enabled kl_div norm_except_dim pca_lowrank poisson range set_anomaly_enabled
 set_deterministic_debug_mode set_flush_denormal set_num_interop_threads set_warn_always svd_lowrank typename vmap embedding_bag
 poisson_nll_loss feature_alpha_dropout hinge_embedding_loss cosine_embedding_loss margin_ranking_loss triplet_margin_loss
-alpha_dropout""".split()
+alpha_dropout as_subclass _assert_async _check _check_index _check_is_size _check_not_implemented _check_tensor_all
+_check_type _check_value _check_with _shape_as_tensor _softmax_backward_data""".split()
 _KINDS = "Float Double Half BFloat16 Long Int Short Char Byte Bool".split()
 _HOME = {
     **dict.fromkeys(_FUNCTIONS, "functions"),
@@ -28,6 +29,10 @@ _HOME = {
 
 def find(name):
     """The value of strata.<name>; raises AttributeError."""
+    if name.startswith("_foreach_"):
+        from . import foreach
+
+        return foreach.find(name)
     if name in _MODULES:
         return importlib.import_module(f"strata.torch.{name}")
     if name in _HOME:

@@ -280,3 +280,74 @@ def __getattr__(name):
     if name in _FUNCTIONAL:
         return getattr(strata.nn.functional, name)
     raise AttributeError(f"module 'strata.torch.functions' has no attribute {name!r}")
+
+
+def _failed(error, cond, message):
+    """Raises the error unless the condition is true; the message is a function that returns it."""
+    if cond:
+        return
+    if message is not None and not callable(message):
+        raise TypeError(f"message must be a callable, found {type(message).__name__}")
+    raise error("Expected cond to be True, but got False" if message is None else str(message()))
+
+
+def _check(cond, message=None):
+    """Raises RuntimeError unless the condition is true."""
+    _failed(RuntimeError, cond, message)
+
+
+def _check_index(cond, message=None):
+    """Raises IndexError unless the condition is true."""
+    _failed(IndexError, cond, message)
+
+
+def _check_value(cond, message=None):
+    """Raises ValueError unless the condition is true."""
+    _failed(ValueError, cond, message)
+
+
+def _check_type(cond, message=None):
+    """Raises TypeError unless the condition is true."""
+    _failed(TypeError, cond, message)
+
+
+def _check_not_implemented(cond, message=None):
+    """Raises NotImplementedError unless the condition is true."""
+    _failed(NotImplementedError, cond, message)
+
+
+def _check_with(error_type, cond, message=None):
+    """Raises an error of the given type unless the condition is true."""
+    _failed(error_type, cond, message)
+
+
+def _check_tensor_all(cond, message=None):
+    """Raises RuntimeError unless all elements are true."""
+    _failed(RuntimeError, bool(cond.all()), message)
+
+
+def _check_is_size(i, message=None, *, max=None):
+    """Raises RuntimeError unless the number can be a size."""
+    _failed(RuntimeError, i >= 0 and (max is None or i <= max), message)
+
+
+def _assert_async(input, message=""):
+    """Raises RuntimeError unless the one element is true. It waits for the device."""
+    if not input.item():
+        raise RuntimeError(message or "Expected Tensor with single nonzero value, but got zero")
+
+
+def _shape_as_tensor(input):
+    """The shape as a tensor of int64."""
+    return strata.tensor(list(input.shape), dtype=strata.int64)
+
+
+def _softmax_backward_data(grad_output, output, dim, input_dtype):
+    """The gradient of softmax from its result."""
+    scaled = grad_output * output
+    return (scaled - output * scaled.sum(dim, keepdim=True)).to(input_dtype)
+
+
+def as_subclass(input, cls):
+    """The tensor as an object of a subclass, which shares its memory."""
+    return input.as_subclass(cls)

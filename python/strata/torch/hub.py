@@ -21,12 +21,48 @@ HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")  # the start of the SHA-256 in a file
 _folder = None
 
 
-def get_dir():
-    """The folder of downloaded files: $TORCH_HOME/hub, by default in ~/.cache/torch."""
+def __getattr__(name):
+    if name == "tqdm":  # PyTorch's module has it, and a bar that prints nothing where it is not installed
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            return _NoBar
+        return tqdm
+    raise AttributeError(f"module 'torch.hub' has no attribute {name!r}")
+
+
+class _NoBar:
+    """A progress bar that shows nothing."""
+
+    def __init__(self, iterable=None, **options):
+        self.iterable = iterable
+
+    def __iter__(self):
+        return iter(self.iterable)
+
+    def update(self, n=1):
+        pass
+
+    close = refresh = set_description = update
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+def _get_torch_home():
+    """The folder for downloads: $TORCH_HOME, or torch in the user's cache."""
     home = os.environ.get("TORCH_HOME") or os.path.join(
         os.environ.get("XDG_CACHE_HOME", os.path.join("~", ".cache")), "torch"
     )
-    return _folder or os.path.join(os.path.expanduser(home), "hub")
+    return os.path.expanduser(home)
+
+
+def get_dir():
+    """The folder of downloaded files: $TORCH_HOME/hub, by default in ~/.cache/torch."""
+    return _folder or os.path.join(_get_torch_home(), "hub")
 
 
 def set_dir(d):

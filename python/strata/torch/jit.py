@@ -20,6 +20,10 @@ class RecursiveScriptModule(ScriptModule):
     """The type of scripted modules in PyTorch; script() returns modules of their own type here."""
 
 
+class TracerWarning(Warning):
+    """A warning of PyTorch's tracer; never given here."""
+
+
 ScriptFunction = type(lambda: None)
 TopLevelTracedModule = TracedModule
 
@@ -49,6 +53,7 @@ def _same(fn=None, *args, **kwargs):
 
 
 script_method = export = unused = interface = script_if_tracing = _same
+_overload = _overload_method = _script_if_tracing = _copy_to_script_wrapper = _same
 
 
 def ignore(drop=False, **kwargs):

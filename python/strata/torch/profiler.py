@@ -5,6 +5,7 @@ import os
 import time
 
 from .. import _C
+from .._no_effect import NoEffect
 from ..tracing import tracing
 
 __all__ = ["ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "tensorboard_trace_handler"]
@@ -77,6 +78,9 @@ class _Averages(list):
     __str__ = table
 
 
+EventList = _Averages  # PyTorch's name
+
+
 class profile:
     """Records the ops of a with block. The schedule of steps is accepted; everything is recorded."""
 
@@ -141,6 +145,15 @@ class record_function:
 
     def __call__(self, f):
         return f
+
+
+class emit_nvtx(NoEffect):
+    """Accepted: names of ops are not sent to NVIDIA's profilers."""
+
+
+def kineto_available():
+    """False: the recorder is strata.tracing()."""
+    return False
 
 
 def supported_activities():

@@ -3,10 +3,12 @@
 A file is a module object made here, whose names are looked up in strata.nn when they are first used.
 """
 
+import copy
 import sys
 import types
 
 from .. import _modules
+from .._state import IncompatibleKeys as _IncompatibleKeys
 from ..module import Module
 
 _FILES = {
@@ -32,7 +34,7 @@ _FILES = {
     "PoissonNLLLoss GaussianNLLLoss HingeEmbeddingLoss MarginRankingLoss CosineEmbeddingLoss TripletMarginLoss "
     "TripletMarginWithDistanceLoss MultiMarginLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss SoftMarginLoss CTCLoss "
     "_Loss _WeightedLoss",
-    "module": "Module",
+    "module": "Module _IncompatibleKeys _EXTRA_STATE_KEY_SUFFIX",
     "normalization": "LayerNorm GroupNorm RMSNorm LocalResponseNorm CrossMapLRN2d",
     "padding": "ConstantPad1d ConstantPad2d ConstantPad3d ZeroPad1d ZeroPad2d ZeroPad3d ReflectionPad1d ReflectionPad2d "
     "ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d CircularPad1d CircularPad2d CircularPad3d",
@@ -42,7 +44,8 @@ _FILES = {
     "AdaptiveMaxPool3d FractionalMaxPool2d FractionalMaxPool3d",
     "rnn": "RNNBase RNN LSTM GRU RNNCell LSTMCell GRUCell",
     "sparse": "Embedding EmbeddingBag",
-    "transformer": "Transformer TransformerEncoder TransformerEncoderLayer TransformerDecoder TransformerDecoderLayer",
+    "transformer": "Transformer TransformerEncoder TransformerEncoderLayer TransformerDecoder TransformerDecoderLayer "
+    "_get_activation_fn _get_clones",
     "upsampling": "Upsample UpsamplingNearest2d UpsamplingBilinear2d",
     "utils": "_single _pair _triple _quadruple _ntuple",
 }
@@ -153,6 +156,25 @@ def _ntuple(n):
 
 
 _single, _pair, _triple, _quadruple = map(_ntuple, (1, 2, 3, 4))
+
+
+_EXTRA_STATE_KEY_SUFFIX = "_extra_state"
+
+
+def _get_activation_fn(activation):
+    """The function of the name that a transformer layer takes."""
+    from .. import functional
+
+    if activation not in ("relu", "gelu"):
+        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    return getattr(functional, activation)
+
+
+def _get_clones(module, N):
+    """A list of N copies of the module."""
+    from ..containers import ModuleList
+
+    return ModuleList(copy.deepcopy(module) for _ in range(N))
 
 
 class NonDynamicallyQuantizableLinear(_modules.Linear):

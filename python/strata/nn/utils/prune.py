@@ -4,6 +4,13 @@ from ... import _C
 from ..parameter import Parameter
 
 __all__ = [
+    "BasePruningMethod",
+    "CustomFromMask",
+    "Identity",
+    "L1Unstructured",
+    "LnStructured",
+    "RandomStructured",
+    "RandomUnstructured",
     "custom_from_mask",
     "global_unstructured",
     "identity",
@@ -86,37 +93,26 @@ def _without(scores, kept, amount):
 
 def l1_unstructured(module, name, amount, importance_scores=None):
     """Prunes the elements of smallest absolute value."""
-    tensor = getattr(module, name).detach() if importance_scores is None else importance_scores
-    return custom_from_mask(
-        module, name, _without(tensor.abs().flatten(), _kept(module, name), amount).view(tensor.shape)
-    )
+    L1Unstructured.apply(module, name, amount, importance_scores=importance_scores)
+    return module
 
 
 def random_unstructured(module, name, amount):
     """Prunes random elements."""
-    tensor = getattr(module, name).detach()
-    scores = _C.ops["rand_like"](tensor).flatten()
-    return custom_from_mask(module, name, _without(scores, _kept(module, name), amount).view(tensor.shape))
-
-
-def _structured(module, name, amount, dim, scores):
-    shape = getattr(module, name).shape
-    whole = _kept(module, name).view(shape)
-    alive = whole.movedim(dim, 0).reshape(shape[dim], -1).amax(1)
-    mask = _without(scores, alive, amount).view([-1 if d == dim % len(shape) else 1 for d in range(len(shape))])
-    return custom_from_mask(module, name, whole * mask)
+    RandomUnstructured.apply(module, name, amount)
+    return module
 
 
 def ln_structured(module, name, amount, n, dim, importance_scores=None):
     """Prunes the slices along dim of smallest n-norm."""
-    tensor = getattr(module, name).detach() if importance_scores is None else importance_scores
-    rows = tensor.movedim(dim, 0).reshape(tensor.shape[dim], -1)
-    return _structured(module, name, amount, dim, rows.norm(n, 1))
+    LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
+    return module
 
 
 def random_structured(module, name, amount, dim):
     """Prunes random slices along dim."""
-    return _structured(module, name, amount, dim, _C.ops["rand"](getattr(module, name).shape[dim]))
+    RandomStructured.apply(module, name, amount, dim)
+    return module
 
 
 def identity(module, name):
@@ -124,29 +120,15 @@ def identity(module, name):
     return custom_from_mask(module, name, _C.ops["ones_like"](getattr(module, name).detach()))
 
 
-class L1Unstructured:
-    """The method of l1_unstructured, for global_unstructured."""
-
-    @staticmethod
-    def scores(tensor):
-        return tensor.abs().flatten()
-
-
-class RandomUnstructured:
-    """The method of random_unstructured, for global_unstructured."""
-
-    @staticmethod
-    def scores(tensor):
-        return _C.ops["rand_like"](tensor).flatten()
-
-
 def global_unstructured(parameters, pruning_method, importance_scores=None, *, amount):
     """Prunes several parameters, given as (module, name), as if they were one."""
     parameters = list(parameters)
     given = importance_scores or {}
     tensors = [given.get((m, n), getattr(m, n)).detach() for m, n in parameters]
-    scores = _C.ops["cat"]([pruning_method.scores(t) for t in tensors])
-    mask = _without(scores, _C.ops["cat"]([_kept(m, n) for m, n in parameters]), amount)
+    if pruning_method.PRUNING_TYPE != "unstructured":
+        raise TypeError(f"prune: expected an unstructured method, found one of type {pruning_method.PRUNING_TYPE!r}")
+    kept = _C.ops["cat"]([_kept(m, n) for m, n in parameters])
+    mask = pruning_method(amount).compute_mask(_C.ops["cat"]([t.flatten() for t in tensors]), kept)
     pieces = mask.split([t.numel() for t in tensors])
     for (module, name), piece, tensor in zip(parameters, pieces, tensors, strict=True):
         custom_from_mask(module, name, piece.view(tensor.shape))
@@ -171,3 +153,95 @@ def remove(module, name):
     original.data = value
     module.register_parameter(name, original if isinstance(original, Parameter) else Parameter(value))
     return module
+
+
+# --- methods as classes -----------------------------------------------------------------------------------------------------
+
+
+class BasePruningMethod:
+    """A method of pruning: a subclass defines PRUNING_TYPE and compute_mask(t, default_mask)."""
+
+    PRUNING_TYPE = "unstructured"
+
+    def compute_mask(self, t, default_mask):
+        """The mask for scores t, where default_mask has the elements that are left."""
+        raise NotImplementedError
+
+    @classmethod
+    def apply(cls, module, name, *args, importance_scores=None, **kwargs):
+        """Prunes a parameter of a module by this method, made from the arguments, and returns the method."""
+        method = cls(*args, **kwargs)
+        tensor = getattr(module, name).detach() if importance_scores is None else importance_scores
+        method._tensor_name = name
+        custom_from_mask(module, name, method.compute_mask(tensor, _kept(module, name).view(tensor.shape)))
+        return method
+
+    def prune(self, t, default_mask=None, importance_scores=None):
+        """The tensor with the pruned elements set to zero."""
+        scores = t if importance_scores is None else importance_scores
+        return t * self.compute_mask(scores, _C.ops["ones_like"](t) if default_mask is None else default_mask)
+
+
+class Identity(BasePruningMethod):
+    """Prunes nothing."""
+
+    def compute_mask(self, t, default_mask):
+        return default_mask.clone()
+
+
+class RandomUnstructured(BasePruningMethod):
+    """Prunes random elements."""
+
+    def __init__(self, amount):
+        self.amount = amount
+
+    def compute_mask(self, t, default_mask):
+        return _without(_C.ops["rand_like"](t).flatten(), default_mask.flatten(), self.amount).view(t.shape)
+
+
+class L1Unstructured(RandomUnstructured):
+    """Prunes the elements of smallest absolute value."""
+
+    def compute_mask(self, t, default_mask):
+        return _without(t.abs().flatten(), default_mask.flatten(), self.amount).view(t.shape)
+
+
+class RandomStructured(BasePruningMethod):
+    """Prunes random slices along dim."""
+
+    PRUNING_TYPE = "structured"
+
+    def __init__(self, amount, dim=-1):
+        self.amount, self.dim = amount, dim
+
+    def _scores(self, slices):
+        return _C.ops["rand"](len(slices))
+
+    def compute_mask(self, t, default_mask):
+        slices = t.movedim(self.dim, 0).reshape(t.shape[self.dim], -1)
+        alive = default_mask.movedim(self.dim, 0).reshape(t.shape[self.dim], -1).amax(1)
+        shape = [-1 if d == self.dim % t.dim() else 1 for d in range(t.dim())]
+        return default_mask * _without(self._scores(slices), alive, self.amount).view(shape)
+
+
+class LnStructured(RandomStructured):
+    """Prunes the slices along dim of smallest n-norm."""
+
+    def __init__(self, amount, n, dim=-1):
+        super().__init__(amount, dim)
+        self.n = n
+
+    def _scores(self, slices):
+        return slices.norm(self.n, 1)
+
+
+class CustomFromMask(BasePruningMethod):
+    """Prunes where the mask is zero."""
+
+    PRUNING_TYPE = "global"
+
+    def __init__(self, mask):
+        self.mask = mask
+
+    def compute_mask(self, t, default_mask):
+        return default_mask * self.mask.to(default_mask.dtype)

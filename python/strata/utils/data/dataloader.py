@@ -228,6 +228,30 @@ class DataLoader:
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
 
+class _BaseDataLoaderIter:
+    """One pass over a loader, as an object: the base of PyTorch's iterators. iter(loader) is a generator instead."""
+
+    def __init__(self, loader):
+        self._loader, self._batches = loader, iter(loader)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return next(self._batches)
+
+    def __len__(self):
+        return len(self._loader)
+
+
+class _SingleProcessDataLoaderIter(_BaseDataLoaderIter):
+    """PyTorch's iterator without workers."""
+
+
+class _MultiProcessingDataLoaderIter(_BaseDataLoaderIter):
+    """PyTorch's iterator with workers."""
+
+
 class _Pool:
     """The worker processes of a loader and the pipes to them."""
 
