@@ -1,5 +1,5 @@
-// LU, Cholesky, triangular solves and QR. Vector loops factor blocks of columns; a matrix product updates the rest of
-// the matrix, which is most of the work for large matrices.
+// LU, Cholesky, triangular solves and QR. Vector loops factor a few columns; matrix products update the others, which is
+// most of the work for large matrices.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/linalg/factor_simd.cpp"
 #include <hwy/foreach_target.h>
@@ -18,12 +18,12 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 #include "cpu/vector_ops.inl"
 
-// Columns of a block. Small matrices leave more of their work to the products if blocks are narrow.
-int64_t panel_of(int64_t n) { return n <= 256 ? 16 : 48; }
+constexpr int64_t kLeaf = 16;  // columns that are factored without a product
 
 // c -= a b
-void subtract_product(int64_t m, int64_t n, int64_t k, const double* a, int64_t a_m, int64_t a_k, const double* b,
-                      int64_t b_k, int64_t b_n, double* c, int64_t ld) {
+template <class T>
+void subtract_product(int64_t m, int64_t n, int64_t k, const T* a, int64_t a_m, int64_t a_k, const T* b, int64_t b_k,
+                      int64_t b_n, T* c, int64_t ld) {
   if (m == 0 || n == 0 || k == 0) return;
   Gemm g;
   g.m = m;
@@ -40,91 +40,176 @@ void subtract_product(int64_t m, int64_t n, int64_t k, const double* a, int64_t 
   gemm_simd(g, a, b, c);
 }
 
-int64_t Lu(double* a, int64_t m, int64_t n, int32_t* pivots, bool pivot) {
-  int64_t info = 0;
-  const int64_t count = std::min(m, n), panel = panel_of(count);
-  for (int64_t k0 = 0; k0 < count; k0 += panel) {
-    const int64_t k1 = std::min(count, k0 + panel);
-    for (int64_t k = k0; k < k1; ++k) {
-      int64_t best = k;
-      if (pivot)
-        for (int64_t i = k + 1; i < m; ++i)
-          if (std::abs(a[i * n + k]) > std::abs(a[best * n + k])) best = i;
-      if (pivots) pivots[k] = static_cast<int32_t>(best + 1);
-      if (best != k) std::swap_ranges(a + k * n, a + k * n + n, a + best * n);
-      const double p = a[k * n + k];
-      if (p == 0) {
-        if (!info) info = k + 1;
+// The first part of a range that is factored in two halves, in whole vectors.
+int64_t first_half(int64_t n) { return (n / 2 + kLeaf - 1) / kLeaf * kLeaf; }
+
+// Rows of b (n x r, `ld` apart) become A^-1 b: half of the rows first, which a product subtracts from the others.
+template <class T>
+void solve_rows(const T* a, int64_t row, int64_t column, int64_t n, bool upper, bool unit, T* b, int64_t ld,
+                int64_t r) {
+  if (n > kLeaf) {
+    const int64_t top = first_half(n), rest = n - top;
+    const T* across = upper ? a + top * column : a + top * row;
+    T *above = b, *below = b + top * ld;
+    const T* corner = a + top * (row + column);
+    if (upper) {
+      solve_rows(corner, row, column, rest, upper, unit, below, ld, r);
+      subtract_product(top, r, rest, across, row, column, below, ld, 1, above, ld);
+      return solve_rows(a, row, column, top, upper, unit, above, ld, r);
+    }
+    solve_rows(a, row, column, top, upper, unit, above, ld, r);
+    subtract_product(rest, r, top, across, row, column, above, ld, 1, below, ld);
+    return solve_rows(corner, row, column, rest, upper, unit, below, ld, r);
+  }
+  for (int64_t step = 0; step < n; ++step) {
+    const int64_t i = upper ? n - 1 - step : step, from = upper ? i + 1 : 0, to = upper ? n : i;
+    T* y = b + i * ld;
+    subtract_rows(y, a + i * row + from * column, column, b + from * ld, ld, to - from, r);
+    if (unit) continue;
+    const T d = a[i * row + i * column];
+    for (int64_t k = 0; k < r; ++k) y[k] /= d;
+  }
+}
+template <class T>
+void solve_triangle_blocks(const T* a, int64_t row, int64_t column, int64_t n, bool upper, bool unit, T* b, int64_t r) {
+  solve_rows(a, row, column, n, upper, unit, b, r, r);
+}
+
+template <class T> struct LuRange {
+  T* a;
+  int64_t m, n;  // of the whole matrix
+  int32_t* pivots;
+  bool pivot;
+  T* scratch;  // for m * kLeaf elements
+
+  // Factors columns begin to end, to which the columns before them have been applied.
+  int64_t run(int64_t begin, int64_t end) const {
+    if (end - begin <= kLeaf) return leaf(begin, end);
+    const int64_t middle = begin + first_half(end - begin);
+    const int64_t first = run(begin, middle);
+    finish_rows(begin, middle, end);
+    subtract_product(m - middle, end - middle, middle - begin, at(middle, begin), n, 1, at(begin, middle), n, 1,
+                     at(middle, middle), n);
+    const int64_t second = run(middle, end);
+    return first ? first : second;
+  }
+  // Columns middle to end of U, in the rows of the factored columns.
+  void finish_rows(int64_t begin, int64_t middle, int64_t end) const {
+    solve_rows(at(begin, begin), n, int64_t{1}, middle - begin, false, true, at(begin, middle), n, end - middle);
+  }
+
+ private:
+  T* at(int64_t i, int64_t j) const { return a + i * n + j; }
+  // The columns are copied, so that those of the copy are contiguous: the work is in vectors along them.
+  int64_t leaf(int64_t begin, int64_t end) const {
+    int64_t info = 0;
+    const int64_t rows = m - begin, width = end - begin;
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < width; ++j) scratch[j * rows + i] = *at(begin + i, begin + j);
+    for (int64_t k = 0; k < width; ++k) {
+      T* column = scratch + k * rows;
+      const int64_t best = pivot ? k + largest(column + k, rows - k) : k;
+      if (pivots) pivots[begin + k] = static_cast<int32_t>(begin + best + 1);
+      if (best != k) {
+        for (int64_t j = 0; j < width; ++j) std::swap(scratch[j * rows + k], scratch[j * rows + best]);
+        std::swap_ranges(at(begin + k, 0), at(begin + k, begin), at(begin + best, 0));
+        std::swap_ranges(at(begin + k, end), at(begin + k, n), at(begin + best, end));
+      }
+      if (column[k] == 0) {
+        if (!info) info = begin + k + 1;
         continue;
       }
-      for (int64_t i = k + 1; i < m; ++i) {
-        const double l = a[i * n + k] /= p;
-        if (l != 0) add_scaled(a + i * n + k + 1, -l, a + k * n + k + 1, k1 - k - 1);
-      }
+      divide(column + k + 1, column[k], rows - k - 1);
+      for (int64_t j = k + 1; j < width; ++j)
+        add_scaled(scratch + j * rows + k + 1, -scratch[j * rows + k], column + k + 1, rows - k - 1);
     }
-    for (int64_t i = k0; i < k1; ++i)
-      for (int64_t j = k0; j < i; ++j) add_scaled(a + i * n + k1, -a[i * n + j], a + j * n + k1, n - k1);
-    subtract_product(m - k1, n - k1, k1 - k0, a + k1 * n + k0, n, 1, a + k0 * n + k1, n, 1, a + k1 * n + k1, n);
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < width; ++j) *at(begin + i, begin + j) = scratch[j * rows + i];
+    return info;
   }
+};
+template <class T> int64_t lu_halves(T* a, int64_t m, int64_t n, int32_t* pivots, bool pivot) {
+  const int64_t count = std::min(m, n);
+  std::vector<T> scratch(static_cast<size_t>(m * std::min(count, kLeaf)));
+  const LuRange<T> range{a, m, n, pivots, pivot, scratch.data()};
+  const int64_t info = range.run(0, count);
+  if (n > count) range.finish_rows(0, count, n);
   return info;
 }
 
-int64_t Cholesky(double* a, int64_t n) {
-  const int64_t panel = panel_of(n);
-  for (int64_t k0 = 0; k0 < n; k0 += panel) {
-    const int64_t k1 = std::min(n, k0 + panel);
-    subtract_product(n - k0, k1 - k0, k0, a + k0 * n, n, 1, a + k0 * n, 1, n, a + k0 * n + k0, n);
-    for (int64_t i = k0; i < n; ++i)
-      for (int64_t j = k0; j < std::min(i + 1, k1); ++j) {
-        const double v = a[i * n + j] - dot(a + i * n + k0, a + j * n + k0, j - k0);
-        if (i != j) {
-          a[i * n + j] = v / a[j * n + j];
-        } else {
-          if (!(v > 0)) return i + 1;
-          a[i * n + i] = std::sqrt(v);
-        }
+// Columns begin to end of L, like the columns of an LU decomposition. The products also update the upper triangle, which is
+// zeroed at the end.
+template <class T> struct CholeskyRange {
+  T* a;
+  int64_t n;
+  T* scratch;  // for n * kLeaf elements
+
+  int64_t run(int64_t begin, int64_t end) const {
+    if (end - begin <= kLeaf) return leaf(begin, end);
+    const int64_t middle = begin + first_half(end - begin);
+    if (const int64_t info = run(begin, middle)) return info;
+    subtract_product(n - middle, end - middle, middle - begin, at(middle, begin), n, 1, at(middle, begin), 1, n,
+                     at(middle, middle), n);
+    return run(middle, end);
+  }
+
+ private:
+  T* at(int64_t i, int64_t j) const { return a + i * n + j; }
+  int64_t leaf(int64_t begin, int64_t end) const {
+    const int64_t rows = n - begin, width = end - begin;
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < width; ++j) scratch[j * rows + i] = *at(begin + i, begin + j);
+    int64_t info = 0;
+    for (int64_t k = 0; k < width && !info; ++k) {
+      T* column = scratch + k * rows;
+      if (!(column[k] > 0)) {
+        info = begin + k + 1;
+        continue;
       }
-  }
-  for (int64_t i = 0; i < n; ++i) std::fill(a + i * n + i + 1, a + i * n + n, 0.0);
-  return 0;
-}
-
-void SolveTriangle(const double* a, int64_t row, int64_t column, int64_t n, bool upper, bool unit, double* b,
-                   int64_t r) {
-  const int64_t panel = panel_of(n), blocks = (n + panel - 1) / panel;
-  for (int64_t block = 0; block < blocks; ++block) {
-    const int64_t k0 = (upper ? blocks - 1 - block : block) * panel, k1 = std::min(n, k0 + panel);
-    // The part already solved, above (lower) or below (upper).
-    if (upper)
-      subtract_product(k1 - k0, r, n - k1, a + k0 * row + k1 * column, row, column, b + k1 * r, r, 1, b + k0 * r, r);
-    else subtract_product(k1 - k0, r, k0, a + k0 * row, row, column, b, r, 1, b + k0 * r, r);
-    for (int64_t step = k0; step < k1; ++step) {
-      const int64_t i = upper ? k0 + k1 - 1 - step : step;
-      double* y = b + i * r;
-      for (int64_t j = upper ? i + 1 : k0; j < (upper ? k1 : i); ++j)
-        add_scaled(y, -a[i * row + j * column], b + j * r, r);
-      if (unit) continue;
-      const double d = a[i * row + i * column];
-      for (int64_t c = 0; c < r; ++c) y[c] /= d;
+      column[k] = std::sqrt(column[k]);
+      divide(column + k + 1, column[k], rows - k - 1);
+      for (int64_t j = k + 1; j < width; ++j) add_scaled(scratch + j * rows + j, -column[j], column + j, rows - j);
     }
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < width; ++j) *at(begin + i, begin + j) = scratch[j * rows + i];
+    return info;
   }
+};
+template <class T> int64_t cholesky_halves(T* a, int64_t n) {
+  std::vector<T> scratch(static_cast<size_t>(n * std::min(n, kLeaf)));
+  const int64_t info = CholeskyRange<T>{a, n, scratch.data()}.run(0, n);
+  for (int64_t i = 0; i < n; ++i) std::fill(a + i * n + i + 1, a + i * n + n, T(0));
+  return info;
 }
 
-void Qr(double* a, int64_t m, int64_t n, double* tau) {
-  std::vector<double> w(static_cast<size_t>(n));
+template <class T> void qr_reflectors(T* a, int64_t m, int64_t n, T* tau) {
+  std::vector<T> w(static_cast<size_t>(m));
   for (int64_t k = 0; k < std::min(m, n); ++k) {
-    double* v = a + k * n + k;
+    T* v = a + k * n + k;
     tau[k] = make_reflector(v, n, m - k);
     reflect_rows(v, n, tau[k], v + 1, n, m - k, n - k - 1, w.data());
   }
 }
 
-void FormQ(const double* a, int64_t m, int64_t n, const double* tau, int64_t count, double* q, int64_t columns) {
-  std::vector<double> w(static_cast<size_t>(columns));
-  std::fill_n(q, m * columns, 0.0);
+template <class T>
+void q_from_reflectors(const T* a, int64_t m, int64_t n, const T* tau, int64_t count, T* q, int64_t columns) {
+  std::vector<T> w(static_cast<size_t>(m));
+  std::fill_n(q, m * columns, T(0));
   for (int64_t i = 0; i < std::min(m, columns); ++i) q[i * columns + i] = 1;
   for (int64_t k = count; k-- > 0;)
     reflect_rows(a + k * n + k, n, tau[k], q + k * columns, columns, m - k, columns, w.data());
+}
+
+template <class T> void fill_with_factors(Dense<T>& dense) {
+  dense.lu_factor = lu_halves<T>;
+  dense.cholesky_factor = cholesky_halves<T>;
+  dense.solve_triangle = solve_triangle_blocks<T>;
+  dense.qr_factor = qr_reflectors<T>;
+  dense.form_q = q_from_reflectors<T>;
+}
+void FillFactors(Dense<float>& single, Dense<double>& twice) {
+  fill_with_factors(single);
+  fill_with_factors(twice);
 }
 }  // namespace
 }  // namespace strata::cpu::HWY_NAMESPACE
@@ -132,28 +217,9 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace strata::cpu {
-HWY_EXPORT(Lu);
-HWY_EXPORT(Cholesky);
-HWY_EXPORT(SolveTriangle);
-HWY_EXPORT(Qr);
-HWY_EXPORT(FormQ);
-int64_t lu_factor(double* a, int64_t m, int64_t n, int32_t* pivots, bool pivot) {
-  return HWY_DYNAMIC_DISPATCH(Lu)(a, m, n, pivots, pivot);
-}
-int64_t cholesky_factor(double* a, int64_t n) { return HWY_DYNAMIC_DISPATCH(Cholesky)(a, n); }
-void solve_triangle(const double* a, int64_t row, int64_t column, int64_t n, bool upper, bool unit, double* b,
-                    int64_t r) {
-  HWY_DYNAMIC_DISPATCH(SolveTriangle)(a, row, column, n, upper, unit, b, r);
-}
-void qr_factor(double* a, int64_t m, int64_t n, double* tau) { HWY_DYNAMIC_DISPATCH(Qr)(a, m, n, tau); }
-void form_q(const double* a, int64_t m, int64_t n, const double* tau, int64_t count, double* q, int64_t columns) {
-  HWY_DYNAMIC_DISPATCH(FormQ)(a, m, n, tau, count, q, columns);
-}
-void apply_pivots(double* b, int64_t n, int64_t r, const int32_t* pivots, int64_t count, bool back) {
-  for (int64_t k = 0; k < count; ++k) {
-    const int64_t i = back ? count - 1 - k : k, j = pivots[i] - 1;
-    if (j != i && j >= 0 && j < n) std::swap_ranges(b + i * r, b + i * r + r, b + j * r);
-  }
+HWY_EXPORT(FillFactors);
+void detail::fill_factors(Dense<float>& single, Dense<double>& twice) {
+  HWY_DYNAMIC_DISPATCH(FillFactors)(single, twice);
 }
 }  // namespace strata::cpu
 #endif

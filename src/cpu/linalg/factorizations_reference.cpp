@@ -194,8 +194,6 @@ bool svd(double* a, int64_t m, int64_t n, double* s, double* ut, int64_t columns
 }
 }  // namespace
 
-constexpr Dense dense_fast{lu_factor, cholesky_factor, solve_triangle, qr_factor,
-                           form_q,    eigen_symmetric, singular_values};
-constexpr Dense dense_reference{lu, cholesky, substitute, qr, q_of, eigen, svd};
+constexpr Dense<double> dense_reference{lu, cholesky, substitute, qr, q_of, eigen, svd};
 
 }  // namespace strata::cpu

@@ -42,6 +42,16 @@ inline void set_batch_shape(TensorImpl& out, const TensorImpl& a, std::initializ
   for (int64_t n : tail) out.shape[out.ndim++] = n;
 }
 
+// Kernels of the three implementations of the factorizations, from a generic lambda run(call, Dense<T>). T is the dtype of
+// the first argument, float or double; the reference computes in double.
+template <auto run> void by_lapack(const Call& c) {
+  cpu::dispatch_float(c.args.tensor(0).dtype, [&]<class T>() { run(c, cpu::dense_lapack<T>()); });
+}
+template <auto run> void by_blocks(const Call& c) {
+  cpu::dispatch_float(c.args.tensor(0).dtype, [&]<class T>() { run(c, cpu::dense_fast<T>()); });
+}
+template <auto run> void by_reference(const Call& c) { run(c, cpu::dense_reference); }
+
 // A square matrix and right-hand sides with as many rows, with the same batch dimensions.
 void check_system(const TensorImpl& a, const TensorImpl& b, const char* op);
 

@@ -17,21 +17,21 @@ void infer_lu(const Call& c) {
   set_batch_shape(*c.outs[2], a, {});
   c.outs[1]->dtype = c.outs[2]->dtype = DType::I32;
 }
-template <const cpu::Dense& dense> void run_lu(const Call& c) {
+constexpr auto run_lu = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
   const args::linalg_lu_factor_ex arg(c);
   const TensorImpl& a = arg.A();
   const Batch batch(a);
-  const cpu::In<double> in(a);
-  const cpu::Out<double> out(c.outs[0]);
+  const cpu::In<T> in(a);
+  const cpu::Out<T> out(c.outs[0]);
   const int64_t k = std::min(batch.rows, batch.columns);
   auto *pivots = c.outs[1].data<int32_t>(), *info = c.outs[2].data<int32_t>();
   batch.each([&](int64_t i) {
-    double* lu = out.get() + i * batch.size();
+    T* lu = out.get() + i * batch.size();
     std::copy_n(in.get() + i * batch.size(), batch.size(), lu);
     info[i] = static_cast<int32_t>(dense.lu_factor(lu, batch.rows, batch.columns, pivots + i * k, arg.pivot()));
   });
   out.finish();
-}
+};
 
 // Pivots come from lu_factor: min(m, n) row numbers per matrix, from 1. Other values would exchange rows out of range.
 void check_pivots(const Tensor& LU, const Tensor& pivots, const char* op) {
@@ -107,10 +107,10 @@ STRATA_OP(linalg_lu_factor_ex,
     "zero pivot or 0.")
   .dtypes({DType::F32, DType::F64})
   .infer(infer_lu)
-  .kernel("lapack", run_lu<cpu::dense_lapack>, cpu::lapack_when<1024>)
+  .kernel("lapack", by_lapack<run_lu>, cpu::lapack_when<2048, 2048>)
   .from(Source::Lapack)
-  .kernel("blocked", run_lu<cpu::dense_fast>)
-  .kernel("reference", run_lu<cpu::dense_reference>)
+  .kernel("blocked", by_blocks<run_lu>)
+  .kernel("reference", by_reference<run_lu>)
   .cuda_on_host("lu_on_host")
   .saves_result({0, 1})
   .no_grad_outputs({1, 2})

@@ -12,7 +12,7 @@ namespace {
 struct Determinant {
   double sign, log;
 };
-Determinant determinant_of(const cpu::Dense& dense, double* a, int64_t n) {
+template <class T> Determinant determinant_of(const cpu::Dense<T>& dense, T* a, int64_t n) {
   std::vector<int32_t> pivots(static_cast<size_t>(n));
   dense.lu_factor(a, n, n, pivots.data(), true);
   Determinant d{1, 0};
@@ -24,11 +24,11 @@ Determinant determinant_of(const cpu::Dense& dense, double* a, int64_t n) {
   }
   return d;
 }
-template <class Put> void each_determinant(const cpu::Dense& dense, const TensorImpl& a, const Put& put) {
+template <class T, class Put> void each_determinant(const cpu::Dense<T>& dense, const TensorImpl& a, const Put& put) {
   const Batch batch(a);
-  const cpu::In<double> in(a);
+  const cpu::In<T> in(a);
   batch.each([&](int64_t i) {
-    std::vector<double> copy(in.get() + i * batch.size(), in.get() + (i + 1) * batch.size());
+    std::vector<T> copy(in.get() + i * batch.size(), in.get() + (i + 1) * batch.size());
     put(i, determinant_of(dense, copy.data(), batch.rows), copy.data(), batch.rows);
   });
 }
@@ -86,40 +86,40 @@ std::tuple<Tensor, Tensor> solve_any(const Tensor& A, const Tensor& B, bool left
   return {vector ? squeeze(x, int64_t{-1}) : x, info};
 }
 
-template <const cpu::Dense& dense> void run_det(const Call& c) {
+constexpr auto run_det = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
   const args::linalg_det a(c);
-  const cpu::Out<double> out(c.out());
-  each_determinant(dense, a.A(), [&](int64_t i, const Determinant& d, const double* lu, int64_t n) {
+  const cpu::Out<T> out(c.out());
+  each_determinant(dense, a.A(), [&](int64_t i, const Determinant& d, const T* lu, int64_t n) {
     double product = d.sign;  // not exp(log): exact for small integers
     for (int64_t k = 0; k < n; ++k) product *= std::abs(lu[k * n + k]);
-    out[i] = product;
+    out[i] = static_cast<T>(product);
   });
   out.finish();
-}
-template <const cpu::Dense& dense> void run_slogdet(const Call& c) {
+};
+constexpr auto run_slogdet = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
   const args::linalg_slogdet a(c);
-  const cpu::Out<double> sign(c.outs[0]), log(c.outs[1]);
-  each_determinant(dense, a.A(), [&](int64_t i, const Determinant& d, const double*, int64_t) {
-    sign[i] = d.sign;
-    log[i] = d.log;
+  const cpu::Out<T> sign(c.outs[0]), log(c.outs[1]);
+  each_determinant(dense, a.A(), [&](int64_t i, const Determinant& d, const T*, int64_t) {
+    sign[i] = static_cast<T>(d.sign);
+    log[i] = static_cast<T>(d.log);
   });
   sign.finish();
   log.finish();
-}
-template <const cpu::Dense& dense> void run_inverse(const Call& c) {
+};
+constexpr auto run_inverse = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
   const args::linalg_inv_ex arg(c);
   const TensorImpl& a = arg.A();
   const Batch batch(a);
-  const cpu::In<double> in(a);
-  const cpu::Out<double> out(c.outs[0]);
+  const cpu::In<T> in(a);
+  const cpu::Out<T> out(c.outs[0]);
   const int64_t n = batch.rows;
   batch.each([&](int64_t i) {
-    std::vector<double> lu(in.get() + i * n * n, in.get() + (i + 1) * n * n);
+    std::vector<T> lu(in.get() + i * n * n, in.get() + (i + 1) * n * n);
     std::vector<int32_t> pivots(static_cast<size_t>(n));
     const int64_t info = dense.lu_factor(lu.data(), n, n, pivots.data(), true);
     c.outs[1].data<int32_t>()[i] = static_cast<int32_t>(info);
-    double* x = out.get() + i * n * n;
-    std::fill_n(x, n * n, 0.0);
+    T* x = out.get() + i * n * n;
+    std::fill_n(x, n * n, T(0));
     for (int64_t k = 0; k < n; ++k) x[k * n + k] = 1;
     cpu::apply_pivots(x, n, n, pivots.data(), n, false);
     dense.solve_triangle(lu.data(), n, 1, n, false, true, x, n);
@@ -127,25 +127,25 @@ template <const cpu::Dense& dense> void run_inverse(const Call& c) {
   });
   out.finish();
   if (arg.check_errors()) check_info(c.outs[1], "linalg.inv_ex", inverse_text);
-}
-template <const cpu::Dense& dense> void run_solve(const Call& c) {
+};
+constexpr auto run_solve = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
   const args::_linalg_solve arg(c);
   const Batch batch(arg.A()), rhs(arg.B());
-  const cpu::In<double> a(arg.A()), b(arg.B());
-  const cpu::Out<double> out(c.outs[0]);
+  const cpu::In<T> a(arg.A()), b(arg.B());
+  const cpu::Out<T> out(c.outs[0]);
   const int64_t n = batch.rows, r = rhs.columns;
   batch.each([&](int64_t i) {
-    std::vector<double> lu(a.get() + i * n * n, a.get() + (i + 1) * n * n);
+    std::vector<T> lu(a.get() + i * n * n, a.get() + (i + 1) * n * n);
     std::vector<int32_t> pivots(static_cast<size_t>(n));
     c.outs[1].data<int32_t>()[i] = static_cast<int32_t>(dense.lu_factor(lu.data(), n, n, pivots.data(), true));
-    double* x = out.get() + i * n * r;
+    T* x = out.get() + i * n * r;
     std::copy_n(b.get() + i * n * r, n * r, x);
     cpu::apply_pivots(x, n, r, pivots.data(), n, false);
     dense.solve_triangle(lu.data(), n, 1, n, false, true, x, r);
     dense.solve_triangle(lu.data(), n, 1, n, true, false, x, r);
   });
   out.finish();
-}
+};
 }  // namespace
 
 STRATA_OP(linalg_det, "linalg.det(Tensor A) -> Tensor")
@@ -156,10 +156,10 @@ STRATA_OP(linalg_det, "linalg.det(Tensor A) -> Tensor")
     check_square(c.A(), "linalg.det");
     set_batch_shape(*c.out(), c.A(), {});
   })
-  .kernel("lapack", run_det<cpu::dense_lapack>, cpu::lapack_when<1024>)
+  .kernel("lapack", by_lapack<run_det>, cpu::lapack_when<2048, 2048>)
   .from(Source::Lapack)
-  .kernel("lu", run_det<cpu::dense_fast>)
-  .kernel("reference", run_det<cpu::dense_reference>)
+  .kernel("lu", by_blocks<run_det>)
+  .kernel("reference", by_reference<run_det>)
   .cuda_on_host("det_on_host")
   .saves({"A"})
   .saves_result()
@@ -177,10 +177,10 @@ STRATA_OP(linalg_slogdet, "linalg.slogdet(Tensor A) -> (Tensor sign, Tensor loga
     check_square(c.A(), "linalg.slogdet");
     for (int o = 0; o < 2; ++o) set_batch_shape(*c.out(o), c.A(), {});
   })
-  .kernel("lapack", run_slogdet<cpu::dense_lapack>, cpu::lapack_when<1024>)
+  .kernel("lapack", by_lapack<run_slogdet>, cpu::lapack_when<2048, 2048>)
   .from(Source::Lapack)
-  .kernel("lu", run_slogdet<cpu::dense_fast>)
-  .kernel("reference", run_slogdet<cpu::dense_reference>)
+  .kernel("lu", by_blocks<run_slogdet>)
+  .kernel("reference", by_reference<run_slogdet>)
   .cuda_on_host("slogdet_on_host")
   .saves({"A"})
   .no_grad_outputs({0})
@@ -211,10 +211,10 @@ STRATA_OP(linalg_inv_ex, "linalg.inv_ex(Tensor A, *, bool check_errors=False) ->
     set_batch_shape(*c.out(1), a, {});
     c.out(1)->dtype = DType::I32;
   })
-  .kernel("lapack", run_inverse<cpu::dense_lapack>, cpu::lapack_when<512>)
+  .kernel("lapack", by_lapack<run_inverse>, cpu::lapack_when<2048, 2048>)
   .from(Source::Lapack)
-  .kernel("lu", run_inverse<cpu::dense_fast>)
-  .kernel("reference", run_inverse<cpu::dense_reference>)
+  .kernel("lu", by_blocks<run_inverse>)
+  .kernel("reference", by_reference<run_inverse>)
   .cuda_on_host("inverse_on_host")
   .saves_result()
   .no_grad_outputs({1})
@@ -256,10 +256,10 @@ STRATA_OP(_linalg_solve, "_linalg_solve(Tensor A, Tensor B) -> (Tensor result, T
     set_batch_shape(*c.out(1), a, {});
     c.out(1)->dtype = DType::I32;
   })
-  .kernel("lapack", run_solve<cpu::dense_lapack>, cpu::lapack_when<512>)
+  .kernel("lapack", by_lapack<run_solve>, cpu::lapack_when<2048, 2048>)
   .from(Source::Lapack)
-  .kernel("lu", run_solve<cpu::dense_fast>)
-  .kernel("reference", run_solve<cpu::dense_reference>)
+  .kernel("lu", by_blocks<run_solve>)
+  .kernel("reference", by_reference<run_solve>)
   .cuda_on_host("solve_on_host")
   .saves({"A"})
   .saves_result()

@@ -10,7 +10,7 @@
 namespace strata {
 namespace {
 
-void require_finite(const double* a, int64_t n, const char* op) {
+template <class T> void require_finite(const T* a, int64_t n, const char* op) {
   for (int64_t i = 0; i < n; ++i)
     STRATA_CHECK(std::isfinite(a[i]), Runtime,
                  "{}: The algorithm failed to converge because the input matrix contained non-finite values.", op);
@@ -23,8 +23,8 @@ void require_convergence(bool done, const char* op) {
 }
 
 // The sign of a vector is arbitrary: makes its largest component positive, and flips its partner (or null) with it.
-void orient(double* v, int64_t n, double* partner = nullptr, int64_t m = 0) {
-  const double largest = *std::max_element(v, v + n, [](double a, double b) { return std::abs(a) < std::abs(b); });
+template <class T> void orient(T* v, int64_t n, T* partner = nullptr, int64_t m = 0) {
+  const T largest = *std::max_element(v, v + n, [](T a, T b) { return std::abs(a) < std::abs(b); });
   if (!(largest < 0)) return;
   for (int64_t i = 0; i < n; ++i) v[i] = -v[i];
   for (int64_t i = 0; i < m; ++i) partner[i] = -partner[i];
@@ -72,20 +72,31 @@ Tensor svd_grad(const Tensor& gU, const Tensor& gS, const Tensor& gVh, const Ten
   return a;
 }
 
-template <const cpu::Dense& dense> void run_eigh(const Call& c) {
+// A symmetric n x n matrix from one of its triangles.
+template <class T> std::vector<T> symmetric_copy(const T* x, int64_t n, bool upper) {
+  std::vector<T> a(static_cast<size_t>(n * n));
+  for (int64_t r = 0; r < n; ++r)
+    for (int64_t k = 0; k <= r; ++k)
+      a[static_cast<size_t>(r * n + k)] = a[static_cast<size_t>(k * n + r)] = upper ? x[k * n + r] : x[r * n + k];
+  return a;
+}
+bool names_upper(std::string_view part) { return part == "U" || part == "u"; }
+void check_triangle(std::string_view part, const char* op) {
+  STRATA_CHECK(part == "L" || part == "l" || names_upper(part), Runtime,
+               "{}: Expected UPLO argument to be 'L' or 'U', but got {}", op, part);
+}
+bool needs_gradient(const Tensor& t) { return thread_state.grad_mode && t.requires_grad(); }
+
+constexpr auto run_eigh = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
   const args::linalg_eigh arg(c);
   const Batch batch(arg.A());
-  const cpu::In<double> in(arg.A());
-  const cpu::Out<double> w(c.outs[0]), v(c.outs[1]);
+  const cpu::In<T> in(arg.A());
+  const cpu::Out<T> w(c.outs[0]), v(c.outs[1]);
   const int64_t n = batch.rows;
-  const bool upper = arg.UPLO() == "U" || arg.UPLO() == "u";
+  const bool upper = names_upper(arg.UPLO());
   require_finite(in.get(), batch.count * n * n, "linalg.eigh");
   batch.each([&](int64_t i) {
-    std::vector<double> a(static_cast<size_t>(n * n)), z(static_cast<size_t>(n * n));
-    const double* x = in.get() + i * n * n;
-    for (int64_t r = 0; r < n; ++r)
-      for (int64_t k = 0; k <= r; ++k)
-        a[static_cast<size_t>(r * n + k)] = a[static_cast<size_t>(k * n + r)] = upper ? x[k * n + r] : x[r * n + k];
+    std::vector<T> a = symmetric_copy(in.get() + i * n * n, n, upper), z(static_cast<size_t>(n * n));
     require_convergence(dense.eigen_symmetric(a.data(), n, w.get() + i * n, z.data()), "linalg.eigh");
     for (int64_t k = 0; k < n; ++k) orient(z.data() + k * n, n);
     for (int64_t r = 0; r < n; ++r)
@@ -93,28 +104,41 @@ template <const cpu::Dense& dense> void run_eigh(const Call& c) {
   });
   w.finish();
   v.finish();
-}
-template <const cpu::Dense& dense> void run_svd(const Call& c) {
+};
+constexpr auto run_eigvalsh = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
+  const args::_linalg_eigvalsh arg(c);
+  const Batch batch(arg.A());
+  const cpu::In<T> in(arg.A());
+  const cpu::Out<T> w(c.out());
+  const int64_t n = batch.rows;
+  const bool upper = names_upper(arg.UPLO());
+  require_finite(in.get(), batch.count * n * n, "linalg.eigvalsh");
+  batch.each([&](int64_t i) {
+    std::vector<T> a = symmetric_copy(in.get() + i * n * n, n, upper);
+    require_convergence(dense.eigen_symmetric(a.data(), n, w.get() + i * n, nullptr), "linalg.eigvalsh");
+  });
+  w.finish();
+};
+constexpr auto run_svd = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
   const args::linalg_svd arg(c);
   const Batch batch(arg.A());
-  const cpu::In<double> in(arg.A());
-  const cpu::Out<double> u(c.outs[0]), s(c.outs[1]), v(c.outs[2]);
+  const cpu::In<T> in(arg.A());
+  const cpu::Out<T> u(c.outs[0]), s(c.outs[1]), v(c.outs[2]);
   const int64_t rows = batch.rows, columns = batch.columns, k = std::min(rows, columns);
   const bool tall = rows >= columns;  // a wide matrix is decomposed by its transpose
   const int64_t m = std::max(rows, columns), n = k, wide = arg.full_matrices() ? m : n;
   require_finite(in.get(), batch.count * rows * columns, "linalg.svd");
   batch.each([&](int64_t i) {
-    std::vector<double> a(static_cast<size_t>(m * n)), ut(static_cast<size_t>(wide * m)),
-      vt(static_cast<size_t>(n * n));
-    const double* x = in.get() + i * rows * columns;
+    std::vector<T> a(static_cast<size_t>(m * n)), ut(static_cast<size_t>(wide * m)), vt(static_cast<size_t>(n * n));
+    const T* x = in.get() + i * rows * columns;
     for (int64_t r = 0; r < m; ++r)
       for (int64_t q = 0; q < n; ++q) a[static_cast<size_t>(r * n + q)] = tall ? x[r * n + q] : x[q * m + r];
     require_convergence(dense.singular_values(a.data(), m, n, s.get() + i * k, ut.data(), wide, vt.data()),
                         "linalg.svd");
     for (int64_t q = 0; q < n; ++q) orient(vt.data() + q * n, n, ut.data() + q * m, m);
     for (int64_t q = n; q < wide; ++q) orient(ut.data() + q * m, m);
-    double *U = u.get() + i * rows * (tall ? wide : n), *V = v.get() + i * (tall ? n : wide) * columns;
-    const std::vector<double>&left = tall ? ut : vt, &right = tall ? vt : ut;  // rows are the vectors
+    T *U = u.get() + i * rows * (tall ? wide : n), *V = v.get() + i * (tall ? n : wide) * columns;
+    const std::vector<T>&left = tall ? ut : vt, &right = tall ? vt : ut;  // rows are the vectors
     const int64_t left_count = tall ? wide : n, right_count = tall ? n : wide;
     for (int64_t q = 0; q < left_count; ++q)
       for (int64_t r = 0; r < rows; ++r) U[r * left_count + q] = left[static_cast<size_t>(q * rows + r)];
@@ -123,23 +147,23 @@ template <const cpu::Dense& dense> void run_svd(const Call& c) {
   u.finish();
   s.finish();
   v.finish();
-}
-template <const cpu::Dense& dense> void run_svdvals(const Call& c) {
-  const args::linalg_svdvals arg(c);
+};
+constexpr auto run_svdvals = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
+  const args::_linalg_svdvals arg(c);
   const Batch batch(arg.A());
-  const cpu::In<double> in(arg.A());
-  const cpu::Out<double> s(c.out());
+  const cpu::In<T> in(arg.A());
+  const cpu::Out<T> s(c.out());
   const int64_t n = std::min(batch.rows, batch.columns), m = std::max(batch.rows, batch.columns);
   require_finite(in.get(), batch.count * batch.size(), "linalg.svdvals");
   batch.each([&](int64_t i) {
-    std::vector<double> a(static_cast<size_t>(m * n));
-    const double* x = in.get() + i * m * n;
+    std::vector<T> a(static_cast<size_t>(m * n));
+    const T* x = in.get() + i * m * n;
     for (int64_t r = 0; r < m; ++r)
       for (int64_t q = 0; q < n; ++q) a[static_cast<size_t>(r * n + q)] = batch.rows == m ? x[r * n + q] : x[q * m + r];
     require_convergence(dense.singular_values(a.data(), m, n, s.get() + i * n, nullptr, 0, nullptr), "linalg.svdvals");
   });
   s.finish();
-}
+};
 }  // namespace
 
 STRATA_OP(linalg_eigh, "linalg.eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)")
@@ -150,17 +174,15 @@ STRATA_OP(linalg_eigh, "linalg.eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalu
   .infer([](const args::linalg_eigh& c) {
     const TensorImpl& a = c.A();
     check_square(a, "linalg.eigh");
-    const std::string_view part = c.UPLO();
-    STRATA_CHECK(part == "L" || part == "U" || part == "l" || part == "u", Runtime,
-                 "linalg.eigh: Expected UPLO argument to be 'L' or 'U', but got {}", part);
+    check_triangle(c.UPLO(), "linalg.eigh");
     const int64_t n = a.shape[a.ndim - 1];
     set_batch_shape(*c.out(), a, {n});
     set_batch_shape(*c.out(1), a, {n, n});
   })
-  .kernel("lapack", run_eigh<cpu::dense_lapack>, cpu::lapack_when<96>)
+  .kernel("lapack", by_lapack<run_eigh>, cpu::lapack_when<224, 104>)
   .from(Source::Lapack)
-  .kernel("ql", run_eigh<cpu::dense_fast>)
-  .kernel("reference", run_eigh<cpu::dense_reference>)
+  .kernel("ql", by_blocks<run_eigh>)
+  .kernel("reference", by_reference<run_eigh>)
   .cuda_on_host("eigh_on_host")
   .saves_result({0, 1})
   .grad([](const GradContext& c, const Tensor&) -> Grads {
@@ -171,10 +193,35 @@ STRATA_OP(linalg_eigh, "linalg.eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalu
   .error("f(3,4)", ErrorKind::Runtime, "square")
   .error("f(3,3), 'X'", ErrorKind::Runtime, "UPLO");
 
+STRATA_OP(_linalg_eigvalsh, "_linalg_eigvalsh(Tensor A, str UPLO) -> Tensor")
+  .doc("Eigenvalues of symmetric matrices without their vectors.")
+  .helper()
+  .dtypes({DType::F32, DType::F64})
+  .infer([](const args::_linalg_eigvalsh& c) {
+    const TensorImpl& a = c.A();
+    check_square(a, "linalg.eigvalsh");
+    check_triangle(c.UPLO(), "linalg.eigvalsh");
+    set_batch_shape(*c.out(), a, {a.shape[a.ndim - 1]});
+  })
+  .kernel("lapack", by_lapack<run_eigvalsh>, cpu::lapack_when<512, 88>)
+  .from(Source::Lapack)
+  .kernel("ql", by_blocks<run_eigvalsh>)
+  .kernel("reference", by_reference<run_eigvalsh>)
+  .cuda_on_host("eigvalsh_on_host")
+  .saves({"A"})
+  .grad([](const grads::_linalg_eigvalsh& c, const Tensor& g) -> Grads {
+    const auto [w, V] = linalg::eigh(c.A(), c.UPLO());
+    return {eigh_grad(g, Tensor(), w, V)};
+  })
+  .samples({"s(4,4), 'L'", "s(2,3,3), 'U'", "f(0,3,3), 'L'"});
+
 STRATA_OP(linalg_eigvalsh, "linalg.eigvalsh(Tensor A, str UPLO='L') -> Tensor")
   .doc("Eigenvalues (ascending) of symmetric matrices.")
   .dtypes({DType::F32, DType::F64})
-  .composite([](const Tensor& A, std::string_view UPLO) { return linalg::eigh(A, UPLO)[0]; })
+  .composite([](const Tensor& A, std::string_view UPLO) {
+    if (needs_gradient(A)) return linalg::eigh(A, UPLO)[0];  // the gradient uses the vectors
+    return _linalg_eigvalsh(A, UPLO);
+  })
   .autocast_cpu(Autocast::Float32)
   .complex_composite([](const Tensor& A, std::string_view UPLO) {
     check_square(*A, "linalg.eigvalsh");
@@ -201,10 +248,10 @@ STRATA_OP(linalg_svd,
     set_batch_shape(*c.out(1), a, {k});
     set_batch_shape(*c.out(2), a, {whole ? n : k, n});
   })
-  .kernel("lapack", run_svd<cpu::dense_lapack>, cpu::lapack_when<64>)
+  .kernel("lapack", by_lapack<run_svd>, cpu::lapack_when<224, 96>)
   .from(Source::Lapack)
-  .kernel("golub-kahan", run_svd<cpu::dense_fast>)
-  .kernel("reference", run_svd<cpu::dense_reference>)
+  .kernel("golub-kahan", by_blocks<run_svd>)
+  .kernel("reference", by_reference<run_svd>)
   .cuda_on_host("svd_on_host")
   .saves_result({0, 1, 2})
   .grad([](const grads::linalg_svd& c, const Tensor&) -> Grads {
@@ -232,23 +279,33 @@ STRATA_OP(svd, "svd(Tensor input, bool some=True, bool compute_uv=True) -> (Tens
   .samples({"f(4,3)", "!f(3,4), False"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
-STRATA_OP(linalg_svdvals, "linalg.svdvals(Tensor A, *, str? driver=None) -> Tensor")
-  .doc("Singular values in descending order.")
+STRATA_OP(_linalg_svdvals, "_linalg_svdvals(Tensor A) -> Tensor")
+  .doc("Singular values without their vectors.")
+  .helper()
   .dtypes({DType::F32, DType::F64})
-  .infer([](const args::linalg_svdvals& c) {
+  .infer([](const args::_linalg_svdvals& c) {
     const TensorImpl& a = c.A();
     check_matrix(a, "linalg.svdvals");
     set_batch_shape(*c.out(), a, {std::min(a.shape[a.ndim - 2], a.shape[a.ndim - 1])});
   })
-  .kernel("lapack", run_svdvals<cpu::dense_lapack>, cpu::lapack_when<64>)
+  .kernel("lapack", by_lapack<run_svdvals>, cpu::lapack_when<512, 12>)
   .from(Source::Lapack)
-  .kernel("golub-kahan", run_svdvals<cpu::dense_fast>)
-  .kernel("reference", run_svdvals<cpu::dense_reference>)
+  .kernel("golub-kahan", by_blocks<run_svdvals>)
+  .kernel("reference", by_reference<run_svdvals>)
   .cuda_on_host("svdvals_on_host")
   .saves({"A"})
-  .grad([](const grads::linalg_svdvals& c, const Tensor& g) -> Grads {
+  .grad([](const grads::_linalg_svdvals& c, const Tensor& g) -> Grads {
     const auto [U, S, Vh] = linalg::svd(c.A(), false);
     return {matmul(mul(U, unsqueeze(g, -2)), Vh)};
+  })
+  .samples({"f(4,3)", "f(2,3,4)", "f(0,3,2)"});
+
+STRATA_OP(linalg_svdvals, "linalg.svdvals(Tensor A, *, str? driver=None) -> Tensor")
+  .doc("Singular values in descending order.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& A, std::optional<std::string_view>) {
+    if (needs_gradient(A)) return linalg::svd(A, false)[1];  // the gradient uses the vectors
+    return _linalg_svdvals(A);
   })
   .autocast_cpu(Autocast::Float32)
   .complex_composite([](const Tensor& A, std::optional<std::string_view> driver) {

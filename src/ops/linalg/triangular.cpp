@@ -38,52 +38,53 @@ Tensor qr_grad(const Tensor& gQ, const Tensor& gR, const Tensor& Q, const Tensor
   return mT(linalg::solve_triangular(R, mT(a), true));
 }
 
-template <const cpu::Dense& dense> void run_triangular(const Call& c) {
+constexpr auto run_triangular = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
   const args::_solve_triangular arg(c);
   const Batch batch(arg.A()), rhs(arg.B());
-  const cpu::In<double> a(arg.A()), b(arg.B());
-  const cpu::Out<double> out(c.out());
+  const cpu::In<T> a(arg.A()), b(arg.B());
+  const cpu::Out<T> out(c.out());
   const int64_t n = batch.rows, r = rhs.columns;
   batch.each([&](int64_t i) {
-    double* x = out.get() + i * n * r;
+    T* x = out.get() + i * n * r;
     std::copy_n(b.get() + i * n * r, n * r, x);
     dense.solve_triangle(a.get() + i * n * n, n, 1, n, arg.upper(), arg.unitriangular(), x, r);
   });
   out.finish();
-}
-template <const cpu::Dense& dense> void run_cholesky(const Call& c) {
+};
+constexpr auto run_cholesky = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
   const args::linalg_cholesky_ex arg(c);
   const TensorImpl& a = arg.A();
   const Batch batch(a);
-  const cpu::In<double> in(a);
-  const cpu::Out<double> out(c.outs[0]);
+  const cpu::In<T> in(a);
+  const cpu::Out<T> out(c.outs[0]);
   const int64_t n = batch.rows;
   const bool upper = arg.upper();
   batch.each([&](int64_t i) {
-    const double* x = in.get() + i * n * n;
-    double* L = out.get() + i * n * n;
-    std::vector<double> work(static_cast<size_t>(n * n));
-    for (int64_t r = 0; r < n; ++r)
-      for (int64_t k = 0; k <= r; ++k) work[static_cast<size_t>(r * n + k)] = upper ? x[k * n + r] : x[r * n + k];
-    c.outs[1].data<int32_t>()[i] = static_cast<int32_t>(dense.cholesky_factor(work.data(), n));
-    for (int64_t r = 0; r < n; ++r)
-      for (int64_t k = 0; k < n; ++k)
-        L[r * n + k] = upper ? work[static_cast<size_t>(k * n + r)] : work[static_cast<size_t>(r * n + k)];
+    const T* x = in.get() + i * n * n;
+    T* L = out.get() + i * n * n;
+    for (int64_t r = 0; r < n; ++r) {
+      if (!upper) std::copy_n(x + r * n, r + 1, L + r * n);
+      for (int64_t k = 0; upper && k <= r; ++k) L[r * n + k] = x[k * n + r];
+      std::fill(L + r * n + r + 1, L + (r + 1) * n, T(0));
+    }
+    c.outs[1].data<int32_t>()[i] = static_cast<int32_t>(dense.cholesky_factor(L, n));
+    for (int64_t r = 0; upper && r < n; ++r)
+      for (int64_t k = 0; k < r; ++k) std::swap(L[r * n + k], L[k * n + r]);
   });
   out.finish();
   if (arg.check_errors()) check_info(c.outs[1], "linalg.cholesky_ex", not_positive_text);
-}
-template <const cpu::Dense& dense> void run_cholesky_inverse(const Call& c) {
+};
+constexpr auto run_cholesky_inverse = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
   const args::cholesky_inverse a(c);
   const Batch batch(a.L());
-  const cpu::In<double> in(a.L());
-  const cpu::Out<double> out(c.out());
+  const cpu::In<T> in(a.L());
+  const cpu::Out<T> out(c.out());
   const int64_t n = batch.rows;
   const bool upper = a.upper();
   batch.each([&](int64_t i) {
-    const double* L = in.get() + i * n * n;
-    double* x = out.get() + i * n * n;
-    std::fill_n(x, n * n, 0.0);
+    const T* L = in.get() + i * n * n;
+    T* x = out.get() + i * n * n;
+    std::fill_n(x, n * n, T(0));
     for (int64_t k = 0; k < n; ++k) x[k * n + k] = 1;
     const int64_t row = upper ? 1 : n,
                   column = upper ? n : 1;  // the lower factor, stored as either triangle
@@ -91,29 +92,29 @@ template <const cpu::Dense& dense> void run_cholesky_inverse(const Call& c) {
     dense.solve_triangle(L, column, row, n, true, false, x, n);
   });
   out.finish();
-}
-template <const cpu::Dense& dense> void run_qr(const Call& c) {
+};
+constexpr auto run_qr = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
   const args::_linalg_qr arg(c);
   const Batch batch(arg.A());
-  const cpu::In<double> in(arg.A());
-  const cpu::Out<double> q(c.outs[0]), r(c.outs[1]);
+  const cpu::In<T> in(arg.A());
+  const cpu::Out<T> q(c.outs[0]), r(c.outs[1]);
   const int64_t m = batch.rows, n = batch.columns, k = c.outs[0].size(-1), count = std::min(m, n);
   batch.each([&](int64_t i) {
-    std::vector<double> a(in.get() + i * m * n, in.get() + (i + 1) * m * n), tau(static_cast<size_t>(count));
+    std::vector<T> a(in.get() + i * m * n, in.get() + (i + 1) * m * n), tau(static_cast<size_t>(count));
     dense.qr_factor(a.data(), m, n, tau.data());
     dense.form_q(a.data(), m, n, tau.data(), count, q.get() + i * m * k, k);
-    double* R = r.get() + i * k * n;
+    T* R = r.get() + i * k * n;
     for (int64_t row = 0; row < k; ++row)
       for (int64_t col = 0; col < n; ++col) R[row * n + col] = col >= row ? a[static_cast<size_t>(row * n + col)] : 0;
   });
   q.finish();
   r.finish();
-}
-template <const cpu::Dense& dense> void run_geqrf(const Call& c) {
+};
+constexpr auto run_geqrf = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
   const args::geqrf arg(c);
   const Batch batch(arg.input());
-  const cpu::In<double> in(arg.input());
-  const cpu::Out<double> a(c.outs[0]), tau(c.outs[1]);
+  const cpu::In<T> in(arg.input());
+  const cpu::Out<T> a(c.outs[0]), tau(c.outs[1]);
   const int64_t count = std::min(batch.rows, batch.columns);
   batch.each([&](int64_t i) {
     std::copy_n(in.get() + i * batch.size(), batch.size(), a.get() + i * batch.size());
@@ -121,7 +122,7 @@ template <const cpu::Dense& dense> void run_geqrf(const Call& c) {
   });
   a.finish();
   tau.finish();
-}
+};
 }  // namespace
 
 STRATA_OP(_solve_triangular, "_solve_triangular(Tensor A, Tensor B, bool upper, bool unitriangular) -> Tensor")
@@ -133,10 +134,10 @@ STRATA_OP(_solve_triangular, "_solve_triangular(Tensor A, Tensor B, bool upper, 
     check_system(c.A(), b, "linalg.solve_triangular");
     set_batch_shape(*c.out(), b, {b.shape[b.ndim - 2], b.shape[b.ndim - 1]});
   })
-  .kernel("lapack", run_triangular<cpu::dense_lapack>, cpu::lapack_when<512>)
+  .kernel("lapack", by_lapack<run_triangular>, cpu::lapack_when<2048, 2048>)
   .from(Source::Lapack)
-  .kernel("blocked", run_triangular<cpu::dense_fast>)
-  .kernel("reference", run_triangular<cpu::dense_reference>)
+  .kernel("blocked", by_blocks<run_triangular>)
+  .kernel("reference", by_reference<run_triangular>)
   .cuda_on_host("triangular_on_host")
   .saves({"A"})
   .saves_result()
@@ -203,10 +204,10 @@ STRATA_OP(linalg_cholesky_ex,
     set_batch_shape(*c.out(1), a, {});
     c.out(1)->dtype = DType::I32;
   })
-  .kernel("lapack", run_cholesky<cpu::dense_lapack>, cpu::lapack_when<64>)
+  .kernel("lapack", by_lapack<run_cholesky>, cpu::lapack_when<1024, 1024>)
   .from(Source::Lapack)
-  .kernel("blocked", run_cholesky<cpu::dense_fast>)
-  .kernel("reference", run_cholesky<cpu::dense_reference>)
+  .kernel("blocked", by_blocks<run_cholesky>)
+  .kernel("reference", by_reference<run_cholesky>)
   .cuda_on_host("cholesky_on_host")
   .saves_result()
   .no_grad_outputs({1})
@@ -258,10 +259,10 @@ STRATA_OP(cholesky_inverse, "cholesky_inverse(Tensor L, bool upper=False) -> Ten
     check_square(a, "cholesky_inverse", "L");
     set_batch_shape(*c.out(), a, {a.shape[a.ndim - 1], a.shape[a.ndim - 1]});
   })
-  .kernel("lapack", run_cholesky_inverse<cpu::dense_lapack>, cpu::lapack_when<768>)
+  .kernel("lapack", by_lapack<run_cholesky_inverse>, cpu::lapack_when<2048, 2048>)
   .from(Source::Lapack)
-  .kernel("triangular", run_cholesky_inverse<cpu::dense_fast>)
-  .kernel("reference", run_cholesky_inverse<cpu::dense_reference>)
+  .kernel("triangular", by_blocks<run_cholesky_inverse>)
+  .kernel("reference", by_reference<run_cholesky_inverse>)
   .cuda_on_host("cholesky_inverse_on_host")
   .saves({"L"})
   .saves_result()
@@ -283,10 +284,10 @@ STRATA_OP(_linalg_qr, "_linalg_qr(Tensor A, bool complete) -> (Tensor Q, Tensor 
     set_batch_shape(*c.out(), a, {m, k});
     set_batch_shape(*c.out(1), a, {k, n});
   })
-  .kernel("lapack", run_qr<cpu::dense_lapack>, cpu::lapack_when<128>)
+  .kernel("lapack", by_lapack<run_qr>, cpu::lapack_when<192, 128>)
   .from(Source::Lapack)
-  .kernel("householder", run_qr<cpu::dense_fast>)
-  .kernel("reference", run_qr<cpu::dense_reference>)
+  .kernel("householder", by_blocks<run_qr>)
+  .kernel("reference", by_reference<run_qr>)
   .cuda_on_host("qr_on_host")
   .saves_result({0, 1})
   .grad([](const grads::_linalg_qr& c, const Tensor& g) -> Grads {
@@ -342,10 +343,10 @@ STRATA_OP(geqrf, "geqrf(Tensor input) -> (Tensor a, Tensor tau)")
     set_batch_shape(*c.out(), a, {m, n});
     set_batch_shape(*c.out(1), a, {std::min(m, n)});
   })
-  .kernel("lapack", run_geqrf<cpu::dense_lapack>, cpu::lapack_when<128>)
+  .kernel("lapack", by_lapack<run_geqrf>, cpu::lapack_when<192, 128>)
   .from(Source::Lapack)
-  .kernel("householder", run_geqrf<cpu::dense_fast>)
-  .kernel("reference", run_geqrf<cpu::dense_reference>)
+  .kernel("householder", by_blocks<run_geqrf>)
+  .kernel("reference", by_reference<run_geqrf>)
   .cuda_on_host("geqrf_on_host")
   .grad(no_derivative)
   .autocast_cpu(Autocast::Float32)

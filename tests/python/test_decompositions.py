@@ -1,0 +1,197 @@
+"""Decompositions and solvers of float32 matrices, which are computed in float32, beside NumPy in float64."""
+
+import numpy as np
+import pytest
+import strata
+
+SIZES = [1, 2, 5, 16, 17, 33, 64, 114, 150, 230]  # on both sides of blocks and of the sizes from which LAPACK is used
+RTOL, EPS = 1.3e-6, np.finfo(np.float32).eps
+L = strata.linalg
+
+
+def general(n, seed=0, columns=None):
+    return np.random.default_rng(seed + n).standard_normal((2, n, columns or n)).astype(np.float32)
+
+
+def dominant(n, seed=0):
+    """Matrices with a small condition number: errors of results are then those of the arithmetic."""
+    return general(n, seed) + (2 * np.sqrt(n) + 1).astype(np.float32) * np.eye(n, dtype=np.float32)
+
+
+def positive(n):
+    a = dominant(n).astype(np.float64)
+    return (a @ a.swapaxes(-1, -2)).astype(np.float32)
+
+
+def close(got, want, rtol=RTOL):
+    """Within rtol of the largest element."""
+    got = np.asarray(got.numpy() if isinstance(got, strata.Tensor) else got, dtype=np.float64)
+    assert got.shape == want.shape
+    np.testing.assert_allclose(got, want, rtol=0, atol=rtol * max(np.abs(want).max(initial=0), 1e-300))
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_lu_and_solvers(n):
+    a = dominant(n)
+    x, wide = strata.tensor(a), a.astype(np.float64)
+    b = general(n, 1, 3)
+    P, lower, upper = L.lu(x)
+    close(P.double() @ lower.double() @ upper.double(), wide)
+    assert np.abs(lower.numpy()).max() <= 1 and (np.triu(lower.numpy(), 1) == 0).all()
+    close(L.inv(x), np.linalg.inv(wide))
+    close(L.solve(x, strata.tensor(b)), np.linalg.solve(wide, b.astype(np.float64)))
+    sign, logarithm = np.linalg.slogdet(wide)
+    got = L.slogdet(x)
+    close(got.sign, sign)
+    close(got.logabsdet, logarithm)
+    scaled = a / np.exp(logarithm / n).astype(np.float32)[:, None, None]  # the determinant is about 1
+    np.testing.assert_allclose(
+        L.det(strata.tensor(scaled)).double().numpy(), np.linalg.det(scaled.astype(np.float64)), rtol=n * EPS
+    )
+    for upper in (False, True):
+        part = np.triu(a) if upper else np.tril(a)
+        want = np.linalg.solve(part.astype(np.float64), b.astype(np.float64))
+        close(L.solve_triangular(x, strata.tensor(b), upper=upper), want)
+        turned = L.solve_triangular(x.mT, strata.tensor(b), upper=not upper)
+        close(turned, np.linalg.solve(part.swapaxes(-1, -2).astype(np.float64), b.astype(np.float64)))
+
+
+@pytest.mark.parametrize("m, n", [(1, 3), (7, 40), (40, 7), (130, 33), (33, 130), (200, 17)])
+def test_lu_of_matrices_that_are_not_square(m, n):
+    a = general(m, n, n)
+    P, lower, upper = L.lu(strata.tensor(a))
+    close(P.double() @ lower.double() @ upper.double(), a.astype(np.float64))
+    lu, pivots = L.lu_factor(strata.tensor(a).double())
+    again, same = L.lu_factor(strata.tensor(a))
+    assert strata.equal(pivots, same)
+    np.testing.assert_allclose(again.numpy(), lu.numpy(), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_cholesky(n):
+    a = positive(n)
+    x, want = strata.tensor(a), np.linalg.cholesky(a.astype(np.float64))
+    close(L.cholesky(x), want)
+    close(L.cholesky(x, upper=True), want.swapaxes(-1, -2))
+    close(strata.cholesky_inverse(L.cholesky(x)), np.linalg.inv(a.astype(np.float64)), 4 * RTOL)
+    # Only the named triangle is read.
+    noise = np.triu(np.full_like(a, 99.0), 1)
+    assert strata.equal(L.cholesky(strata.tensor(np.tril(a) + noise)), L.cholesky(x))
+
+
+@pytest.mark.parametrize("n", [3, 20, 70])
+def test_a_minor_that_is_not_positive_definite(n):
+    a = positive(n)
+    a[1, n // 2, n // 2] = -1
+    factor, info = L.cholesky_ex(strata.tensor(a))
+    assert info.tolist() == [0, n // 2 + 1]
+    assert (np.triu(factor.numpy(), 1) == 0).all()
+
+
+@pytest.mark.parametrize("m, n", [(n, n) for n in SIZES] + [(140, 30), (30, 140), (300, 200)])
+def test_qr(m, n):
+    a = general(m, n, n)
+    Q, R = L.qr(strata.tensor(a))
+    close(Q.double() @ R.double(), a.astype(np.float64), 2 * RTOL)
+    k = min(m, n)
+    np.testing.assert_allclose((Q.mT.double() @ Q.double()).numpy(), np.eye(k)[None].repeat(2, 0), atol=4e-6)
+    assert (np.tril(R.numpy(), -1) == 0).all()
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_symmetric_eigenvalues(n):
+    a = positive(n)
+    a = (a + a.swapaxes(-1, -2)) / 2 - np.float32(n) * np.eye(n, dtype=np.float32)
+    want = np.linalg.eigvalsh(a.astype(np.float64))
+    w, V = L.eigh(strata.tensor(a))
+    close(w, want, 2 * RTOL)
+    close(L.eigvalsh(strata.tensor(a)), want, 2 * RTOL)
+    close(L.eigvalsh(strata.tensor(np.triu(a)), "U"), want, 2 * RTOL)
+    close((V.double() * w.double().unsqueeze(-2)) @ V.mT.double(), a.astype(np.float64), 4 * RTOL)
+    np.testing.assert_allclose((V.mT.double() @ V.double()).numpy(), np.eye(n)[None].repeat(2, 0), atol=4e-6)
+
+
+@pytest.mark.parametrize("m, n", [(n, n) for n in SIZES] + [(140, 30), (30, 140), (260, 250)])
+def test_singular_values(m, n):
+    a = general(m, n, n)
+    want = np.linalg.svd(a.astype(np.float64), compute_uv=False)
+    U, S, Vh = L.svd(strata.tensor(a), full_matrices=False)
+    close(S, want)
+    close(L.svdvals(strata.tensor(a)), want)
+    close((U.double() * S.double().unsqueeze(-2)) @ Vh.double(), a.astype(np.float64), 4 * RTOL)
+    k = min(m, n)
+    for orthonormal in (U.mT.double() @ U.double(), Vh.double() @ Vh.mT.double()):
+        np.testing.assert_allclose(orthonormal.numpy(), np.eye(k)[None].repeat(2, 0), atol=4e-6)
+
+
+@pytest.mark.parametrize("values", ["zero", "one row", "equal", "graded"])
+@pytest.mark.parametrize("n", [3, 20, 120])
+def test_spectra_of_special_matrices(values, n):
+    a = {
+        "zero": np.zeros((n, n)),
+        "one row": np.outer(np.eye(n)[0], np.arange(n)),
+        "equal": 3 * np.eye(n),
+        "graded": np.diag(10.0 ** -np.linspace(0, 30, n)),
+    }[values].astype(np.float32)
+    close(L.svdvals(strata.tensor(a)), np.linalg.svd(a.astype(np.float64), compute_uv=False))
+    close(L.svd(strata.tensor(a))[1], np.linalg.svd(a.astype(np.float64), compute_uv=False))
+    s = (a + a.T) / 2
+    close(L.eigvalsh(strata.tensor(s)), np.linalg.eigvalsh(s.astype(np.float64)))
+    close(L.eigh(strata.tensor(s))[0], np.linalg.eigvalsh(s.astype(np.float64)))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-18, 1e18, 1e30])
+@pytest.mark.parametrize("n", [4, 30, 120])
+def test_squares_neither_overflow_nor_vanish(scale, n):
+    a = dominant(n) * np.float32(scale) / np.float32(n)
+    wide, x = a.astype(np.float64), strata.tensor(a)
+    close(L.svdvals(x), np.linalg.svd(wide, compute_uv=False))
+    close(L.svd(x)[1], np.linalg.svd(wide, compute_uv=False))
+    s = strata.tensor((a + a.swapaxes(-1, -2)) / 2)
+    close(L.eigvalsh(s), np.linalg.eigvalsh(s.double().numpy()), 2 * RTOL)
+    close(L.eigh(s)[0], np.linalg.eigvalsh(s.double().numpy()), 2 * RTOL)
+    Q, R = L.qr(x)
+    close(Q.double() @ R.double(), wide, 2 * RTOL)
+    P, lower, upper = L.lu(x)
+    close(P.double() @ lower.double() @ upper.double(), wide)
+
+
+def test_rows_of_zeros_and_numbers_that_are_not_numbers():
+    a = dominant(40)
+    a[0, :, 20] = 0
+    assert L.lu_factor_ex(strata.tensor(a)).info.tolist() == [21, 0]
+    assert L.det(strata.tensor(a))[0].item() == 0
+    a[0, 3, 5] = np.nan
+    assert strata.isnan(L.det(strata.tensor(a))[0]).item()
+    pivots = L.lu_factor_ex(strata.tensor(a)).pivots
+    assert pivots.min().item() >= 1 and pivots.max().item() <= 40
+
+
+@pytest.mark.parametrize("name", ["lu_factor", "inv", "qr", "eigh", "eigvalsh", "svd", "svdvals", "cholesky"])
+def test_the_thread_count_does_not_change_a_bit(name):
+    a = strata.tensor(np.stack([positive(150)[0], positive(150)[1], dominant(150)[0] + dominant(150)[0].T]))
+    if name == "cholesky":
+        a = a[:2]
+    before = strata.get_num_threads()
+    try:
+        results = []
+        for threads in (1, 2, 3):
+            strata.set_num_threads(threads)
+            result = getattr(L, name)(a)
+            results.append([result] if isinstance(result, strata.Tensor) else list(result))
+    finally:
+        strata.set_num_threads(before)
+    for other in results[1:]:
+        assert all(strata.equal(x, y) for x, y in zip(results[0], other, strict=True))
+
+
+@pytest.mark.parametrize("name", ["eigvalsh", "svdvals"])
+def test_values_alone_are_those_with_a_gradient(name):
+    """Vectors are computed only for a gradient; the values agree."""
+    a = strata.tensor(positive(20)).double()
+    a = (a + a.mT) / 2
+    alone = getattr(L, name)(a)
+    with_vectors = getattr(L, name)(a.clone().requires_grad_())
+    np.testing.assert_allclose(alone.numpy(), with_vectors.detach().numpy(), rtol=1e-12)
+    x = a[:, :5, :5].clone().requires_grad_()
+    assert strata.autograd.gradcheck(lambda t: getattr(L, name)((t + t.mT) / 2), (x,))
