@@ -4,8 +4,15 @@
 
 namespace strata {
 
+// Parameters of optimizers and clipping whose 0-dimensional tensors may be on the CPU: the host reads them.
+static bool read_by_the_host(std::string_view param) {
+  for (const std::string_view name : {"steps", "lr", "mu_products", "etas", "mus", "total_norm"})
+    if (param == name) return true;
+  return false;
+}
+
 Device device_of_call(const OpRecord& op, const Args& args) {
-  const bool numbers = op.formulas || op.outputs == 0;  // optimizers keep step counts on the CPU
+  bool numbers = op.formulas;  // whether a 0-dimensional CPU tensor passes for a number
   Device found;
   const TensorImpl* host = nullptr;  // a CPU tensor that is not treated as a number
   bool any = false;
@@ -20,7 +27,9 @@ Device device_of_call(const OpRecord& op, const Args& args) {
                  "{}: Expected all tensors to be on the same device, but found at least two devices, {} and {}!",
                  op.name, to_string(found), to_string(t.device));
   };
-  for (const Value& v : args) {
+  for (uint32_t i = 0; i < args.size; ++i) {
+    const Value& v = args[i];
+    if (op.outputs == 0) numbers = read_by_the_host(op.params[i].name);
     if (v.tag == Tag::Tensor) see(*v.tensor);
     else if (v.tag == Tag::Tensors)
       for (const Tensor& t : v.tensor_list())

@@ -131,3 +131,33 @@ def test_clipping_is_three_launches_and_no_wait():
         "norm_of_all",
         "scale_to_norm",
     ]
+
+
+@pytest.mark.parametrize("name, options", CASES, ids=IDS)
+def test_a_0_d_parameter_and_its_state_are_on_one_device(name, options):
+    """Only counts and learning rates may be on the CPU: a kernel would read anything else through a host address."""
+    p = strata.tensor(1.0, device=DEVICE).requires_grad_()
+    optimizer = getattr(optim, name)([p], **options)
+    p.grad = strata.tensor(0.5, device=DEVICE)
+    optimizer.step()
+    state = optimizer.state[p]
+    for key, value in list(state.items()):
+        if isinstance(value, strata.Tensor) and value.device.type != "cpu":
+            state[key] = value.cpu()
+            with pytest.raises(RuntimeError, match="same device"):
+                optimizer.step()
+            state[key] = value
+    optimizer.step()
+    assert np.isfinite(wide(p))
+
+
+@pytest.mark.parametrize("moved", range(3))
+def test_the_scale_of_gradients_is_on_one_device(moved):
+    arguments = [strata.tensor(2.0), strata.tensor(0, dtype=strata.int32), strata.tensor(0.0)]
+    there = [t if i == moved else t.to(DEVICE) for i, t in enumerate(arguments)]
+    with pytest.raises(RuntimeError, match="same device"):
+        strata._C.ops["_amp_update_scale_"](*there, 2.0, 0.5, 10)
+    found, inverse, grad = (strata.tensor(1.0, device="cpu" if i == moved else DEVICE) for i in range(3))
+    with pytest.raises(RuntimeError, match="same device"):
+        strata._C.ops["_amp_foreach_non_finite_check_and_unscale_"]([grad], found, inverse)
+    assert wide(strata.ones(2, device=DEVICE) + 1).tolist() == [2, 2]  # the device is as it was

@@ -287,3 +287,21 @@ def test_attributes_are_deleted_or_refused(name):
     except (AttributeError, RuntimeError):
         pass
     assert x.sum().item() == 2
+
+
+def test_what_an_object_that_resembles_a_number_raises_is_not_lost():
+    class Stop(BaseException):
+        pass
+
+    class Number(ctypes.c_int):
+        asked = False
+
+        def __getattr__(self, name):
+            Number.asked = True
+            raise Stop
+
+    for call in (lambda: strata.ones(2).add_(Number()), lambda: strata.ones(2).mul(Number())):
+        Number.asked = False
+        with pytest.raises((TypeError, Stop)) as caught:
+            call()
+        assert isinstance(caught.value, Stop) == Number.asked

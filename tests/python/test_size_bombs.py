@@ -78,6 +78,28 @@ def test_more_layers_than_anyone_has_are_refused(name):
 
 
 OVERFLOWS = {
+    "hann_window": (RuntimeError, lambda at: strata.hann_window(2**63 - 1, device=at)),
+    "fftfreq": (RuntimeError, lambda at: strata.fft.fftfreq(2**63 - 1, device=at)),
+    "empty_permuted": (RuntimeError, lambda at: strata.empty_permuted([4, 2**63 - 1], [0, 1], device=at)),
+    "max_unpool3d": (
+        RuntimeError,
+        lambda at: strata.nn.functional.max_unpool3d(
+            strata.ones(1, 1, 1, 1, 1, device=at),
+            strata.zeros(1, 1, 1, 1, 1, dtype=strata.int64, device=at),
+            2**54,
+            2**54,
+        ),
+    ),
+    "gru": (
+        RuntimeError,
+        lambda at: strata.gru(
+            strata.ones(2, 1, 3, device=at), strata.ones(1, 1, 3, device=at), [], True, 2**62, 0.0, False, True, False
+        ),
+    ),
+    "istft": (
+        RuntimeError,
+        lambda at: strata.istft(strata.ones(3, 4, dtype=strata.complex64).to(at), 4, length=2**63 - 1),
+    ),
     "pixel_shuffle": (ValueError, lambda at: strata.pixel_shuffle(strata.ones(1, 4, 2, 2, device=at), 2**32)),
     "bincount": (RuntimeError, lambda at: strata.bincount(strata.tensor([2**63 - 1], device=at))),
     "repeat_interleave": (

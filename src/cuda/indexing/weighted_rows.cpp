@@ -10,7 +10,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256;
+constexpr int64_t kWeightedThreads = 256;
 
 WeightedRowsParams params(const TensorImpl& table, const TensorImpl& indices, const TensorImpl& weights,
                           const TensorImpl& sums) {
@@ -33,7 +33,7 @@ void launch(const char* kernel, WeightedRowsParams p, const TensorImpl& like, in
   const size_t which = (kernel[0] == 'w' ? 0u : kernel[0] == 's' ? 2u : 4u) + (like.dtype == DType::F64);
   const Stream stream = stream_of(like.device);
   p.faults = fault_sink(stream.gpu());
-  stream.launch(functions[which], {blocks_for(threads, kThreads)}, {kThreads}, 0, p);
+  stream.launch(functions[which], {blocks_for(threads, kWeightedThreads)}, {kWeightedThreads}, 0, p);
 }
 }  // namespace
 

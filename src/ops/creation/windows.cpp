@@ -1,6 +1,7 @@
 // Windows for the spectra of signals. A periodic window is one element of the next period shorter than a symmetric one.
 #include <cmath>
 
+#include "base/checked.h"
 #include "strata/args/creation/windows.h"
 #include "strata/ops.h"
 
@@ -21,7 +22,7 @@ Tensor window(const char* op, int64_t length, bool periodic, const Opt& dtype, c
   if (length <= 1) {
     out = ones({length}, type, device);
   } else {
-    const int64_t count = periodic ? length + 1 : length;
+    const int64_t count = periodic ? (Checked(length) + 1).get() : length;
     out =
       to(narrow(formula(arange(0, count, 1, DType::F64, device), static_cast<double>(count - 1)), 0, 0, length), type);
   }

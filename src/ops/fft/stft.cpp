@@ -1,5 +1,6 @@
 // Short-time Fourier transforms: the spectra of overlapping frames of a signal, and the signal from them.
 #include "strata/args/fft/stft.h"
+#include "base/checked.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -116,13 +117,13 @@ STRATA_OP(istft,
     if (!half && !return_complex) frames = real(frames);
     const Tensor w = f.window ? f.window : ones({n_fft}, real_type(input.dtype()), input.device());
     frames = mul(frames, w);
-    const int64_t total = n_fft + f.hop * (frames.size(1) - 1);
+    const int64_t total = (Checked(f.hop) * (frames.size(1) - 1) + n_fft).get();
     const auto added = [&](const Tensor& t) { return overlap_add(t, f.hop, total); };
     Tensor y = is_complex(frames.dtype()) ? complex(added(real(frames)), added(imag(frames))) : added(frames);
     const Tensor energy = is_complex(w.dtype()) ? square(abs(w)) : square(w);
     Tensor envelope = added(expand(reshape(energy, {1, 1, n_fft}), {1, frames.size(1), n_fft}));
     const int64_t start = center ? n_fft / 2 : 0;
-    const int64_t end = length ? start + *length : center ? total - n_fft / 2 : total;
+    const int64_t end = length ? (Checked(start) + *length).get() : center ? total - n_fft / 2 : total;
     const int64_t stop = std::min(end, total);
     STRATA_CHECK(stop > start, Runtime, "istft: the signal has {} elements, of which none are left", total);
     y = narrow(y, 1, start, stop - start);

@@ -169,6 +169,9 @@ ConvShape weight_shape_of(const args::convolution_weight_grad& a) {
   s.dims = static_cast<int>(w.size) - 2;
   STRATA_CHECK(s.dims >= 1 && s.dims <= 3 && big.ndim == s.dims + 2 && small.ndim == s.dims + 2, Runtime,
                "convolution_weight_grad: ranks do not fit");
+  STRATA_CHECK(big.dtype == small.dtype, Runtime,
+               "convolution_weight_grad: expected two tensors of one dtype, got {} and {}", name_of(big.dtype),
+               name_of(small.dtype));
   s.groups = a.groups();
   spread("convolution", "stride", a.stride(), s.dims, 1, s.stride);
   spread("convolution", "padding", a.padding(), s.dims, 0, s.padding);

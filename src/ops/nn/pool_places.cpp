@@ -1,6 +1,7 @@
 // Scatter and gather within planes: unpooling, and the gradients of pooling with indices.
 #include "strata/args/nn/pool_places.h"
 #include "autograd/autograd.h"
+#include "base/checked.h"
 #include "cpu/nn/pooling.h"
 #include "cpu/reference.h"
 #include "cpu/staging.h"
@@ -18,12 +19,12 @@ struct Planes {
                  "pooling: shapes {} and {} do not fit", to_string(big), to_string(small));
     for (size_t d = 0; d < big.size(); ++d) {
       if (static_cast<int64_t>(big.size() - d) <= dims) {
-        in *= big[d];
-        out *= small[d];
+        in = (Checked(in) * big[d]).get();
+        out = (Checked(out) * small[d]).get();
       } else {
         STRATA_CHECK(big[d] == small[d], Runtime, "pooling: shapes {} and {} do not fit", to_string(big),
                      to_string(small));
-        planes *= big[d];
+        planes = (Checked(planes) * big[d]).get();
       }
     }
   }

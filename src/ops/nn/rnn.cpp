@@ -1,6 +1,7 @@
 // Recurrent networks: cells, and whole sequences of several layers in one or both directions. The product with the
 // input is one matrix product for all steps; only the product with the state runs step by step.
 #include "autograd/autograd.h"
+#include "base/checked.h"
 #include "ops/check_dtype.h"
 #include "ops/nn/recurrent.h"
 #include "ops/transfer.h"
@@ -75,7 +76,7 @@ struct Result {
 Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0, TensorList params,
                   const Steps& steps) {
   const int64_t directions = o.bidirectional ? 2 : 1, per = (o.biases ? 4 : 2) + (o.projected ? 1 : 0);
-  const int64_t expected = o.layers * directions * per;
+  const int64_t expected = (Checked(o.layers) * directions * per).get();
   STRATA_CHECK(o.layers > 0 && static_cast<int64_t>(params.size()) == expected, Runtime,
                "{}: expected {} parameters for {} layers{}, got {}", o.op, expected, o.layers,
                o.bidirectional ? " in both directions" : "", params.size());

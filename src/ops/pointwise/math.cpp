@@ -319,7 +319,7 @@ STRATA_OP(round, "round(Tensor input, *, int decimals=0) -> Tensor")
     STRATA_CHECK(decimals == 0 || is_floating(input.dtype()), Runtime,
                  "round: decimals is for floating-point tensors, the input is {}", name_of(input.dtype()));
     if (decimals == 0) return round_integer(input);
-    return round_scaled(input, std::pow(10.0, static_cast<double>(std::abs(decimals))), decimals < 0);
+    return round_scaled(input, std::pow(10.0, std::abs(static_cast<double>(decimals))), decimals < 0);
   })
   .dtypes(kNumericTypes)
   .inplace()

@@ -75,7 +75,7 @@ STRATA_OP(empty_permuted,
       STRATA_CHECK(d >= 0 && d < static_cast<int64_t>(size.size) && !seen[static_cast<size_t>(d)]++, Runtime,
                    "empty_permuted: physical_layout {} must name each dimension once", to_string(physical_layout));
       strides[static_cast<size_t>(d)] = step;
-      step *= std::max<int64_t>(size[static_cast<size_t>(d)], 1);
+      step = (Checked(step) * std::max<int64_t>(size[static_cast<size_t>(d)], 1)).get();
     }
     return empty_strided(size, strides, dtype, device, requires_grad);
   })
