@@ -465,7 +465,7 @@ RULES = (
                                          var=result_zero_or_nan, var_mean=result_zero_or_nan, std=result_zero_or_nan)),
     (r"^more = ", GRADIENT, "Numbers", only_nan_there(sinc=not_finite, dist=result_zero_or_nan, norm=result_zero_or_nan, vector_norm=result_zero_or_nan, normalize=result_zero_or_nan,
                                          renorm=result_zero_or_nan, std=result_zero_or_nan, cdist=result_zero_or_nan, cosine_similarity=result_zero_or_nan,
-                                         copysign=result_zero_or_nan)),
+                                         copysign=result_zero_or_nan, logaddexp=not_finite)),
     (r"", GRADIENT, "Numbers", only_nan_there(ours=True, cumprod=result_nan)),
     (r"", r"torch: (v\d+|v\d+\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): [\[\d-]", "Numbers", nearer_than_pytorch),
     (r"", r"(torch|vgpu|reference): (v\d+|v\d+\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): [\[\d-]", "Numbers", amplified),

@@ -135,6 +135,7 @@ STRATA_OP(
     const Tensor result = reshape(matmul(factors, columns), {s.n, s.out_c, s.out[0], s.out[1]});
     return bias ? add(result, reshape(bias, {1, -1, 1, 1})) : result;
   })
+  .autocast(Autocast::Float32)
   .samples({"f(2,4,5,6), f(2,18,3,4), f(3,4,3,3), f(3)",
             "f(1,4,5,5), f(1,16,3,3), f(4,2,2,2), None, 2, 1, 1, f(1,8,3,3)"})
   .error("f(2,4,5,6), f(2,17,3,4), f(3,4,3,3)", ErrorKind::Runtime, "must be a multiple")

@@ -85,6 +85,15 @@ template <class T> void row_products(const Call& c) {
   });
   out.finish();
 }
+// The sums are [bags, n] and the weights [bags, each].
+void check_bags(const RowBags& s, const TensorImpl& sums, const TensorImpl* weights) {
+  STRATA_CHECK(sums.shape[0] == s.bags && sums.shape[1] == s.n, Runtime,
+               "weighted_rows: a gradient of shape {} does not fit {} sums of {} columns", to_string(sums.sizes()),
+               s.bags, s.n);
+  STRATA_CHECK(!weights || (weights->ndim == 2 && weights->shape[0] == s.bags && weights->shape[1] == s.each), Runtime,
+               "weighted_rows: weights of shape {} do not fit indices of shape [{}, {}]",
+               weights ? to_string(weights->sizes()) : "", s.bags, s.each);
+}
 void check_table(const TensorImpl& table) {
   STRATA_CHECK(table.ndim == 2, Runtime, "weighted_rows: expected a matrix, got shape {}", to_string(table.sizes()));
 }
@@ -124,6 +133,7 @@ STRATA_OP(weighted_rows_table, "_weighted_rows_table(Tensor grad, Tensor indices
   .dtypes(kFloatingTypes)
   .infer([](const args::weighted_rows_table& c) {
     check_table(c.grad());
+    check_bags(row_bags(c.indices(), c.rows(), c.grad().shape[1]), c.grad(), &c.weights());
     const int64_t shape[] = {c.rows(), c.grad().shape[1]};
     c.out()->dtype = c.grad().dtype;
     c.out()->set_shape(shape);
@@ -140,7 +150,9 @@ STRATA_OP(weighted_rows_table, "_weighted_rows_table(Tensor grad, Tensor indices
     return {c.needs_grad() ? _weighted_rows(g, indices, c.weights()) : Tensor(), Tensor(),
             c.needs_weights() ? _weighted_rows_weights(c.grad(), g, indices) : Tensor()};
   })
-  .samples({"f(4,3), i5(4,2), f(4,2), 5"});
+  .samples({"f(4,3), i5(4,2), f(4,2), 5"})
+  .error("f(3,3), i5(4,2), f(4,2), 5", ErrorKind::Runtime, "does not fit 4 sums")
+  .error("f(4,3), i5(4,2), f(4,3), 5", ErrorKind::Runtime, "do not fit indices");
 
 STRATA_OP(weighted_rows_weights, "_weighted_rows_weights(Tensor grad, Tensor table, Tensor indices) -> Tensor")
   .doc("The gradient of _weighted_rows for its weights.")
@@ -149,6 +161,7 @@ STRATA_OP(weighted_rows_weights, "_weighted_rows_weights(Tensor grad, Tensor tab
   .infer([](const args::weighted_rows_weights& c) {
     check_table(c.grad());
     check_table(c.table());
+    check_bags(row_bags(c.indices(), c.table().shape[0], c.table().shape[1]), c.grad(), nullptr);
     c.out()->dtype = c.grad().dtype;
     c.out()->set_shape(c.indices().sizes());
   })
@@ -164,6 +177,7 @@ STRATA_OP(weighted_rows_weights, "_weighted_rows_weights(Tensor grad, Tensor tab
     return {c.needs_grad() ? _weighted_rows(c.table(), indices, g) : Tensor(),
             c.needs_table() ? _weighted_rows_table(c.grad(), indices, g, c.table().size(0)) : Tensor()};
   })
-  .samples({"f(4,3), f(5,3), i5(4,2)"});
+  .samples({"f(4,3), f(5,3), i5(4,2)"})
+  .error("f(4,2), f(5,3), i5(4,2)", ErrorKind::Runtime, "does not fit 4 sums");
 
 }  // namespace strata
