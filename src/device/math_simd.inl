@@ -273,31 +273,6 @@ template <Vec V> STRATA_FN V log1p_reduced(V f) {
                           0.0523586308726839};
   return hn::Mul(f, horner(f, p));
 }
-// per_octave * e + scale * log(1 + f); float only. log(1 + f) is f - f^2 / 2 in double plus a cubic remainder, for which
-// float is exact enough (a fit at Chebyshev nodes, relative error 7e-8).
-template <Vec V> STRATA_FN V log_scaled(V x, double per_octave, double scale) {
-  constexpr double p[] = {0.33333331180030046,  -0.24999996957950882, 0.200007157488921,
-                          -0.16667802319501254, 0.1424905764569748,   -0.12425687331451106,
-                          0.1168541992348674,   -0.11479733846637635, 0.06971611471451178};
-  V f, e;
-  split(x, f, e);
-  const V rest = hn::Mul(hn::Mul(f, hn::Mul(f, f)), horner(f, p));
-  const V result = in_double(
-    [=](auto v, auto octaves, auto cubic) {
-      const auto logarithm = fma(hn::Mul(v, v), like(v, -0.5), hn::Add(v, cubic));
-      return fma(octaves, like(v, per_octave), hn::Mul(logarithm, like(v, scale)));
-    },
-    f, e, rest);
-  return log_edges(x, result, 0);
-}
-template <Vec V> STRATA_FN V log2(V x) {
-  if constexpr (kF32<V>) return log_scaled(x, 1, 1.44269504088896340736);
-  else return each_lane([](auto v) { return log2(v); }, x);  // exact at powers of two
-}
-template <Vec V> STRATA_FN V log10(V x) {
-  if constexpr (kF32<V>) return log_scaled(x, 0.30102999566398119521, 0.43429448190325182765);
-  else return each_lane([](auto v) { return log10(v); }, x);
-}
 template <Vec V> STRATA_FN V log1p(V x) {
   return log_edges(x, select(hn::Eq(x, hn::Zero(D<V>())), x, hn::Log1p(D<V>(), x)), -1);
 }
@@ -317,40 +292,6 @@ template <Vec V> STRATA_FN V cos(V x) {
   const V size = hn::Abs(x), y = hn::Cos(D<V>(), hn::IfThenElseZero(good, x));
   return or_else(
     select(hn::Lt(size, like(x, kF32<V> ? 1e-4 : 1e-8)), like(x, 1), y), good, [](auto v) { return cos(v); }, x);
-}
-// For float arguments below 20000, in double: the quotient by pi / 2 has few bits, so that its products with the first two
-// parts of pi / 2 are exact. tan(r) / r is a fit at Chebyshev nodes, relative error 1e-10.
-template <Vec V> STRATA_FN V tan_wide(V x) {
-  constexpr double p[] = {1.0000000000830378,   0.3333333115810125,     0.1333342653923641,
-                          0.05395298772822036,  0.021993599476734113,   0.008303921521897633,
-                          0.005040834516219157, -0.0006405335054788433, 0.0020582633544551925};
-  const V q = hn::Round(hn::Mul(x, like(x, 0.63661977236758134308)));
-  V r = fma(q, like(x, -1.57079632673412561417), x);
-  r = fma(q, like(x, -6.07710050630396597660e-11), r);
-  r = fma(q, like(x, -2.02226624879595063154e-21), r);
-  const V t = hn::Mul(r, horner(hn::Mul(r, r), p)), one = like(x, 1), half = hn::Mul(q, like(x, 0.5));
-  const auto odd = hn::Ne(hn::Round(half), half);
-  return hn::Div(select(odd, neg(one), t), select(odd, t, one));
-}
-template <Vec V> STRATA_FN V tan(V x) {
-  if constexpr (!kF32<V>) return each_lane([](auto v) { return tan(v); }, x);
-  else {
-    const auto good = reducible(x);
-    const V y = in_double([](auto v) { return tan_wide(v); }, hn::IfThenElseZero(good, x));
-    return or_else(
-      select(hn::Eq(x, hn::Zero(D<V>())), x, y), good, [](auto v) { return tan(v); }, x);
-  }
-}
-template <Vec V> STRATA_FN V asin(V x) {
-  const V y = in_double([](auto v) { return hn::Asin(D<decltype(v)>(), v); }, x);
-  return select(hn::Le(hn::Abs(x), like(x, 1)), y, like(x, NAN));
-}
-template <Vec V> STRATA_FN V acos(V x) {
-  const V y = in_double([](auto v) { return hn::Acos(D<decltype(v)>(), v); }, x);
-  return select(hn::Le(hn::Abs(x), like(x, 1)), y, like(x, NAN));
-}
-template <Vec V> STRATA_FN V atan(V x) {
-  return select(is_nan(x), x, in_double([](auto v) { return hn::Atan(D<decltype(v)>(), v); }, x));
 }
 // log(|v| + sqrt(v^2 + c)) through log1p near zero; beyond 1e8 the square is all there is.
 template <Vec V> STRATA_FN V asinh(V x) {
@@ -407,6 +348,8 @@ template <Vec V> STRATA_FN V igammac(V a, V x) {
 }  // namespace math
 }  // namespace STRATA_FUNCTOR_NAMESPACE
 }  // namespace strata
+
+#include "device/math_float.inl"
 
 #include "device/math_erf.inl"
 #include "device/math_gamma.inl"
