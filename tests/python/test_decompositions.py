@@ -195,3 +195,77 @@ def test_values_alone_are_those_with_a_gradient(name):
     np.testing.assert_allclose(alone.numpy(), with_vectors.detach().numpy(), rtol=1e-12)
     x = a[:, :5, :5].clone().requires_grad_()
     assert strata.autograd.gradcheck(lambda t: getattr(L, name)((t + t.mT) / 2), (x,))
+
+
+def product_of_reflectors(a, tau):
+    q = np.eye(a.shape[0])
+    for k, t in enumerate(tau):
+        v = np.concatenate([np.zeros(k), [1.0], a[k + 1 :, k]])
+        q = q @ (np.eye(a.shape[0]) - t * np.outer(v, v))
+    return q
+
+
+@pytest.mark.parametrize("m, n, k, r", [(4, 3, 3, 2), (5, 5, 2, 1), (40, 17, 17, 30), (60, 60, 50, 4), (7, 3, 0, 2)])
+@pytest.mark.parametrize("dtype, error", [("float32", 3e-6), ("float64", 1e-13)])
+def test_products_with_reflectors(m, n, k, r, dtype, error):
+    random = np.random.default_rng(m)
+    a, tau = (np.array(t.numpy()) for t in strata.geqrf(strata.tensor(random.standard_normal((m, n)))))
+    tau = tau[:k]
+    q, x = product_of_reflectors(a, tau), random.standard_normal((m, r))
+    A, T, X = (strata.tensor(v).to(getattr(strata, dtype)) for v in (a, tau, x))
+
+    def check(got, want):
+        np.testing.assert_allclose(got.detach().double().numpy(), want, rtol=0, atol=error * max(1, np.abs(want).max()))
+
+    for needed in (False, True):  # a gradient takes another path
+        A.requires_grad_(needed)
+        check(L.householder_product(A, T), q[:, :n])
+        check(strata.ormqr(A, T, X), q @ x)
+        check(strata.ormqr(A, T, X, transpose=True), q.T @ x)
+        check(strata.ormqr(A, T, X.mT.contiguous(), left=False), x.T @ q)
+        check(strata.ormqr(A, T, X.mT.contiguous(), left=False, transpose=True), x.T @ q.T)
+
+
+def test_gradients_of_products_with_reflectors():
+    strata.manual_seed(2)
+    a = strata.randn(2, 5, 3, dtype=strata.float64, requires_grad=True)
+    tau = strata.randn(2, 3, dtype=strata.float64, requires_grad=True)
+    x = strata.randn(2, 5, 2, dtype=strata.float64, requires_grad=True)
+    assert strata.autograd.gradcheck(L.householder_product, (a, tau))
+    assert strata.autograd.gradcheck(strata.ormqr, (a, tau, x))
+    assert strata.autograd.gradcheck(lambda *t: strata.ormqr(*t, transpose=True), (a, tau, x))
+
+
+@pytest.mark.parametrize("m, n", [(6, 4), (4, 6), (5, 5), (120, 40), (40, 120), (1, 3), (3, 1)])
+@pytest.mark.parametrize("dtype, error", [("float32", 3e-5), ("float64", 1e-11)])
+def test_least_squares(m, n, dtype, error):
+    random = np.random.default_rng(m + n)
+    a, b = random.standard_normal((2, m, n)), random.standard_normal((2, m, 3))
+    if m == n:
+        a += 3 * np.eye(n)
+    A, B = (strata.tensor(v).to(getattr(strata, dtype)) for v in (a, b))
+    want = np.stack([np.linalg.lstsq(x, y, rcond=None)[0] for x, y in zip(a, b, strict=True)])
+    for driver in (None, "gels", "gelsd"):
+        got = L.lstsq(A, B, driver=driver)
+        np.testing.assert_allclose(got.solution.double().numpy(), want, rtol=0, atol=error * np.abs(want).max())
+        if driver != "gels":
+            assert got.rank.tolist() == [min(m, n)] * 2
+    # Without full rank: the solution of least norm.
+    a[1, :, 0] = 0 if n == 1 else a[1, :, -1]
+    if m > 1:
+        a[1, 0] = a[1, -1]
+        b[1, 0] = b[1, -1]
+    A, B = (strata.tensor(v).to(getattr(strata, dtype)) for v in (a, b))
+    want = np.stack([np.linalg.lstsq(x, y, rcond=1e-6)[0] for x, y in zip(a, b, strict=True)])
+    got = L.lstsq(A, B)
+    assert got.rank.tolist() == [np.linalg.matrix_rank(v, rtol=1e-6) for v in a]
+    np.testing.assert_allclose(got.solution.double().numpy(), want, rtol=0, atol=10 * error * np.abs(want).max())
+
+
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5)])
+def test_gradients_of_least_squares(shape):
+    strata.manual_seed(4)
+    a = strata.randn(*shape, dtype=strata.float64, requires_grad=True)
+    b = strata.randn(shape[0], 2, dtype=strata.float64, requires_grad=True)
+    assert strata.autograd.gradcheck(lambda *t: L.lstsq(*t).solution, (a, b))
+    assert strata.autograd.gradgradcheck(lambda *t: L.lstsq(*t).solution, (a, b))

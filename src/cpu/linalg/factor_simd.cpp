@@ -200,12 +200,42 @@ void q_from_reflectors(const T* a, int64_t m, int64_t n, const T* tau, int64_t c
     reflect_rows(a + k * n + k, n, tau[k], q + k * columns, columns, m - k, columns, w.data());
 }
 
+// The reflectors are copied as rows. A few columns of b are copied as rows too, so that loops are along vectors.
+template <class T>
+void apply_reflectors(const T* a, int64_t m, int64_t n, const T* tau, int64_t count, bool transposed, T* b, int64_t r) {
+  constexpr int64_t kFewColumns = 6, kTile = 16;
+  if (r == 0) return;
+  std::vector<T> v(static_cast<size_t>(count * m)), scratch(static_cast<size_t>(m));
+  for (int64_t i0 = 0; i0 < m; i0 += kTile)
+    for (int64_t k = 0; k < count; ++k)
+      for (int64_t i = std::max(i0, k + 1); i < std::min(m, i0 + kTile); ++i)
+        v[static_cast<size_t>(k * m + i)] = a[i * n + k];
+  const bool few = r <= kFewColumns;
+  std::vector<T> rows(static_cast<size_t>(few ? m * r : 0));
+  for (int64_t i = 0; few && i < m; ++i)
+    for (int64_t j = 0; j < r; ++j) rows[static_cast<size_t>(j * m + i)] = b[i * r + j];
+  for (int64_t step = 0; step < count; ++step) {
+    const int64_t k = transposed ? step : count - 1 - step;
+    T* x = v.data() + k * m + k;
+    *x = 1;
+    if (few) {
+      for (int64_t j = 0; j < r; ++j) {
+        T* y = rows.data() + j * m + k;
+        add_scaled(y, -tau[k] * dot(x, y, m - k), x, m - k);
+      }
+    } else reflect_rows(x, 1, tau[k], b + k * r, r, m - k, r, scratch.data());
+  }
+  for (int64_t i = 0; few && i < m; ++i)
+    for (int64_t j = 0; j < r; ++j) b[i * r + j] = rows[static_cast<size_t>(j * m + i)];
+}
+
 template <class T> void fill_with_factors(Dense<T>& dense) {
   dense.lu_factor = lu_halves<T>;
   dense.cholesky_factor = cholesky_halves<T>;
   dense.solve_triangle = solve_triangle_blocks<T>;
   dense.qr_factor = qr_reflectors<T>;
   dense.form_q = q_from_reflectors<T>;
+  dense.apply_q = apply_reflectors<T>;
 }
 void FillFactors(Dense<float>& single, Dense<double>& twice) {
   fill_with_factors(single);

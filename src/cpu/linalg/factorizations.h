@@ -20,6 +20,8 @@ template <class T> struct Dense {
   void (*qr_factor)(T* a, int64_t m, int64_t n, T* tau);
   // The first `columns` columns of Q = H(1) ... H(count), from reflectors below the diagonal of a (m x n).
   void (*form_q)(const T* a, int64_t m, int64_t n, const T* tau, int64_t count, T* q, int64_t columns);
+  // b (m x r) becomes Q b, or Q^T b.
+  void (*apply_q)(const T* a, int64_t m, int64_t n, const T* tau, int64_t count, bool transposed, T* b, int64_t r);
   // Eigenvalues w (ascending) of a symmetric matrix; eigenvectors as rows of z unless null. Destroys a. False: no convergence.
   bool (*eigen_symmetric)(T* a, int64_t n, T* w, T* z);
   // A (m x n, m >= n) = U diag(s) V^T; ut holds `columns` (n or m) rows of length m, vt n rows of length n, or both are null.

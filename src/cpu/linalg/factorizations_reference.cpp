@@ -83,6 +83,13 @@ void q_of(const double* a, int64_t m, int64_t n, const double* tau, int64_t coun
   for (int64_t i = 0; i < std::min(m, columns); ++i) q[i * columns + i] = 1;
   for (int64_t k = count; k-- > 0;) reflect(a, n, k, m, tau[k], q, columns, 0, columns);
 }
+void q_times(const double* a, int64_t m, int64_t n, const double* tau, int64_t count, bool transposed, double* b,
+             int64_t r) {
+  for (int64_t step = 0; step < count; ++step) {
+    const int64_t k = transposed ? step : count - 1 - step;
+    reflect(a, n, k, m, tau[k], b, r, 0, r);
+  }
+}
 
 // The rotation that zeroes the off-diagonal element p of [[x, p], [p, y]].
 struct Rotation {
@@ -194,6 +201,6 @@ bool svd(double* a, int64_t m, int64_t n, double* s, double* ut, int64_t columns
 }
 }  // namespace
 
-constexpr Dense<double> dense_reference{lu, cholesky, substitute, qr, q_of, eigen, svd};
+constexpr Dense<double> dense_reference{lu, cholesky, substitute, qr, q_of, q_times, eigen, svd};
 
 }  // namespace strata::cpu

@@ -208,6 +208,12 @@ template <class T> void make_q(const T* a, int64_t m, int64_t n, const T* tau, i
   transpose(columns.data(), width, m, q);
 }
 
+// Our own is as fast for a few columns, which is the common case.
+template <class T>
+void apply_own_q(const T* a, int64_t m, int64_t n, const T* tau, int64_t count, bool transposed, T* b, int64_t r) {
+  dense_fast<T>().apply_q(a, m, n, tau, count, transposed, b, r);
+}
+
 // Eigenvectors are columns in column-major order: the rows of z.
 template <class T> bool eigen(T* a, int64_t n, T* w, T* z) {
   const OneThread one;
@@ -246,7 +252,8 @@ template <class T> bool singular(T* a, int64_t m, int64_t n, T* s, T* ut, int64_
   if (ut) transpose(v.data(), n, n, vt);
   return info == 0;
 }
-template <class T> constexpr Dense<T> kTable{lu<T>, cholesky<T>, solve<T>, qr<T>, make_q<T>, eigen<T>, singular<T>};
+template <class T>
+constexpr Dense<T> kTable{lu<T>, cholesky<T>, solve<T>, qr<T>, make_q<T>, apply_own_q<T>, eigen<T>, singular<T>};
 }  // namespace
 
 template <> const Dense<float>& dense_lapack<float>() { return kTable<float>; }

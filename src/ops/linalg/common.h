@@ -52,6 +52,8 @@ template <auto run> void by_blocks(const Call& c) {
 }
 template <auto run> void by_reference(const Call& c) { run(c, cpu::dense_reference); }
 
+inline bool needs_gradient(const Tensor& t) { return thread_state.grad_mode && t.requires_grad(); }
+
 // A square matrix and right-hand sides with as many rows, with the same batch dimensions.
 void check_system(const TensorImpl& a, const TensorImpl& b, const char* op);
 

@@ -51,6 +51,20 @@ Tensor pinv_of(const Tensor& A, const Tensor& atol, const Tensor& rtol, bool her
   const Tensor absolute = beside(atol), relative = beside(rtol);
   return call(op__linalg_pinv, Args(A, absolute, relative, hermitian));
 }
+// The least-squares solution (of least norm, for fewer rows than columns) by QR, if all matrices surely have full rank: the ratio
+// of the extreme singular values is at least 1 / (norm(R) norm(R^-1)). Otherwise an empty Tensor.
+Tensor solve_by_qr(const Tensor& A, const Tensor& b, double rcond) {
+  const bool tall = A.size(-2) >= A.size(-1);
+  if (A.is_meta() || A.numel() == 0 || b.numel() == 0) return {};
+  const auto [Q, R] = linalg::qr(tall ? A : mT(A));
+  const Tensor r = autograd::detach(R), unit = expand(eye(r.size(-1), std::nullopt, r.dtype()), r.shape());
+  const Tensor inverse = linalg::solve_triangular(r, unit, true);
+  const Tensor squares = mul(sum(square(r), {-2, -1}), sum(square(inverse), {-2, -1}));
+  const double most = 1 / std::max(rcond, std::numeric_limits<float>::epsilon() * 1e-3);
+  if (!all(lt(squares, most * most)).item<bool>()) return {};  // also for NaN
+  if (tall) return linalg::solve_triangular(R, matmul(mT(Q), b), true);
+  return matmul(Q, linalg::solve_triangular(mT(R), b, false));
+}
 }  // namespace
 
 STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool hermitian=False) -> Tensor")
@@ -178,7 +192,8 @@ STRATA_OP(linalg_lstsq,
           "linalg.lstsq(Tensor A, Tensor B, float? rcond=None, *, str? driver=None)"
           " -> (Tensor solution, Tensor residuals, Tensor rank, Tensor singular_values)")
   .doc(
-    "The least-squares solution of A X = B by the pseudo-inverse, the rank, the squared residuals (drivers"
+    "The least-squares solution of A X = B by QR, or by the pseudo-inverse without full rank, the rank, the squared "
+    "residuals (drivers"
     " other than 'gelsy', more rows than columns, full rank), and the singular values (drivers 'gelss' and 'gelsd').")
   .dtypes({DType::F32, DType::F64})
   .composite([](const Tensor& A, const Tensor& B, std::optional<double> rcond, std::optional<std::string_view> driver) {
@@ -196,11 +211,17 @@ STRATA_OP(linalg_lstsq,
     STRATA_CHECK(b.size(-2) == A.size(-2), Runtime,
                  "linalg.lstsq: input.size(-2) should match other.size(-2), got {} and {}", A.size(-2), b.size(-2));
     const Tensor tolerance = rcond ? full({}, *rcond, A.dtype()) : Tensor();
-    const Tensor x = matmul(pinv_of(A, tolerance ? full({}, 0.0, A.dtype()) : Tensor(), tolerance, false), b);
+    Tensor x = solve_by_qr(A, b, rcond ? *rcond : default_rtol(A)), found;
     const Tensor none = full({0}, 0.0, A.dtype());
     Tensor residuals = none, S = none, rank = full({0}, 0, kInt64);
     const bool with_rank = !driver || *driver != "gels";
-    const Tensor found = rank_of(A, tolerance ? full({}, 0.0, A.dtype()) : Tensor(), tolerance, false, "linalg.lstsq");
+    if (x) {
+      found = full(A.shape().first(static_cast<size_t>(A.dim() - 2)), std::min(A.size(-2), A.size(-1)), kInt64);
+    } else {
+      const Tensor zero = tolerance ? full({}, 0.0, A.dtype()) : Tensor();
+      x = matmul(pinv_of(A, zero, tolerance, false), b);
+      found = rank_of(A, zero, tolerance, false, "linalg.lstsq");
+    }
     if (with_rank) rank = found;
     const bool gelsy = !driver || *driver == "gelsy";  // which does not return residuals
     const bool tall = !gelsy && A.size(-2) > A.size(-1);

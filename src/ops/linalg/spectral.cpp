@@ -85,7 +85,6 @@ void check_triangle(std::string_view part, const char* op) {
   STRATA_CHECK(part == "L" || part == "l" || names_upper(part), Runtime,
                "{}: Expected UPLO argument to be 'L' or 'U', but got {}", op, part);
 }
-bool needs_gradient(const Tensor& t) { return thread_state.grad_mode && t.requires_grad(); }
 
 constexpr auto run_eigh = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
   const args::linalg_eigh arg(c);

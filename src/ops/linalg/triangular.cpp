@@ -110,19 +110,6 @@ constexpr auto run_qr = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
   q.finish();
   r.finish();
 };
-constexpr auto run_geqrf = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
-  const args::geqrf arg(c);
-  const Batch batch(arg.input());
-  const cpu::In<T> in(arg.input());
-  const cpu::Out<T> a(c.outs[0]), tau(c.outs[1]);
-  const int64_t count = std::min(batch.rows, batch.columns);
-  batch.each([&](int64_t i) {
-    std::copy_n(in.get() + i * batch.size(), batch.size(), a.get() + i * batch.size());
-    dense.qr_factor(a.get() + i * batch.size(), batch.rows, batch.columns, tau.get() + i * count);
-  });
-  a.finish();
-  tau.finish();
-};
 }  // namespace
 
 STRATA_OP(_solve_triangular, "_solve_triangular(Tensor A, Tensor B, bool upper, bool unitriangular) -> Tensor")
@@ -332,77 +319,5 @@ STRATA_OP(qr, "qr(Tensor input, bool some=True) -> (Tensor Q, Tensor R)")
   .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3)", "f(3,4)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
-
-STRATA_OP(geqrf, "geqrf(Tensor input) -> (Tensor a, Tensor tau)")
-  .doc("QR as reflectors: R on and above the diagonal, the reflectors below it, and their factors.")
-  .dtypes({DType::F32, DType::F64})
-  .infer([](const args::geqrf& c) {
-    const TensorImpl& a = c.input();
-    check_matrix(a, "geqrf");
-    const int64_t m = a.shape[a.ndim - 2], n = a.shape[a.ndim - 1];
-    set_batch_shape(*c.out(), a, {m, n});
-    set_batch_shape(*c.out(1), a, {std::min(m, n)});
-  })
-  .kernel("lapack", by_lapack<run_geqrf>, cpu::lapack_when<192, 128>)
-  .from(Source::Lapack)
-  .kernel("householder", by_blocks<run_geqrf>)
-  .kernel("reference", by_reference<run_geqrf>)
-  .cuda_on_host("geqrf_on_host")
-  .grad(no_derivative)
-  .autocast_cpu(Autocast::Float32)
-  .samples({"f(4,3)", "f(2,3,4)"})
-  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
-
-STRATA_OP(ormqr, "ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, bool transpose=False) -> Tensor")
-  .doc("The product of Q, kept as reflectors, with another matrix.")
-  .dtypes({DType::F32, DType::F64})
-  .composite([](const Tensor& input, const Tensor& tau, const Tensor& other, bool left, bool transposed) {
-    check_matrix(*input, "ormqr");
-    const int64_t m = input.size(-2), k = tau.size(-1);
-    STRATA_CHECK(other.dim() == input.dim() && other.size(left ? -2 : -1) == m, Runtime,
-                 "ormqr: other.shape[{}] must be equal to input.shape[-2], got {} and {}", left ? -2 : -1,
-                 to_string(other.shape()), to_string(input.shape()));
-    STRATA_CHECK(tau.dim() == input.dim() - 1 && k <= input.size(-1), Runtime,
-                 "ormqr: tau has shape {}, input has shape {}", to_string(tau.shape()), to_string(input.shape()));
-    const Tensor v = add(tril(narrow(input, -1, 0, k), -1), eye(m, k, input.dtype()));
-    Tensor x = left ? other : mT(other);
-    const bool backward = left ? !transposed : transposed;  // Q x applies the last reflector first
-    for (int64_t step = 0; step < k; ++step) {
-      const int64_t i = backward ? k - 1 - step : step;
-      const Tensor column = narrow(v, -1, i, 1), t = unsqueeze(narrow(tau, -1, i, 1), -1);
-      x = sub(x, matmul(mul(column, t), matmul(mT(column), x)));
-    }
-    return left ? x : mT(x);
-  })
-  .autocast_cpu(Autocast::Float32)
-  .samples({"f(4,3), f(3), f(4,2)", "f(4,3), f(3), f(2,4), False, True"})
-  .error("f(4,3), f(3), f(3,2)", ErrorKind::Runtime, "must be equal");
-
-STRATA_OP(linalg_householder_product, "linalg.householder_product(Tensor A, Tensor tau) -> Tensor")
-  .doc("The first n columns of the product of reflectors kept below the diagonal of A (m x n).")
-  .alias("orgqr")
-  .dtypes({DType::F32, DType::F64})
-  .composite([](const Tensor& A, const Tensor& tau) {
-    check_matrix(*A, "linalg.householder_product");
-    const int64_t m = A.size(-2), n = A.size(-1);
-    STRATA_CHECK(
-      m >= n, Runtime,
-      "linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1], got {} and {}", m,
-      n);
-    STRATA_CHECK(tau.dim() == A.dim() - 1 && tau.size(-1) <= n, Runtime,
-                 "linalg.householder_product: tau has shape {}, A has shape {}", to_string(tau.shape()),
-                 to_string(A.shape()));
-    std::vector<int64_t> shape(A.shape().begin(), A.shape().end());
-    Tensor q = expand(eye(m, n, A.dtype()), shape);
-    const Tensor v = add(tril(A, -1), eye(m, n, A.dtype()));
-    for (int64_t k = tau.size(-1); k-- > 0;) {
-      const Tensor column = narrow(v, -1, k, 1), t = unsqueeze(narrow(tau, -1, k, 1), -1);
-      q = sub(q, matmul(mul(column, t), matmul(mT(column), q)));
-    }
-    return tau.size(-1) ? q : add(q, mul(A, 0.0));  // records the dependency on A
-  })
-  .autocast_cpu(Autocast::Float32)
-  .samples({"f(4,3), f(3)", "f(2,3,3), f(2,2)"})
-  .error("f(3,4), f(3)", ErrorKind::Runtime, "greater than or equal");
 
 }  // namespace strata

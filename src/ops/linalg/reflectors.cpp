@@ -1,0 +1,170 @@
+// Householder reflectors: QR in compact form, and products with its Q.
+#include "strata/args/linalg/reflectors.h"
+#include "ops/linalg/common.h"
+#include "strata/ops.h"
+
+namespace strata {
+namespace {
+
+constexpr auto run_geqrf = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
+  const args::geqrf arg(c);
+  const Batch batch(arg.input());
+  const cpu::In<T> in(arg.input());
+  const cpu::Out<T> a(c.outs[0]), tau(c.outs[1]);
+  const int64_t count = std::min(batch.rows, batch.columns);
+  batch.each([&](int64_t i) {
+    std::copy_n(in.get() + i * batch.size(), batch.size(), a.get() + i * batch.size());
+    dense.qr_factor(a.get() + i * batch.size(), batch.rows, batch.columns, tau.get() + i * count);
+  });
+  a.finish();
+  tau.finish();
+};
+constexpr auto run_apply_reflectors = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
+  const args::_apply_reflectors arg(c);
+  const Batch batch(arg.v()), sides(arg.x());
+  const cpu::In<T> v(arg.v()), tau(arg.tau()), x(arg.x());
+  const cpu::Out<T> out(c.out());
+  const int64_t count = arg.tau().shape[arg.tau().ndim - 1];
+  batch.each([&](int64_t i) {
+    T* y = out.get() + i * sides.size();
+    std::copy_n(x.get() + i * sides.size(), sides.size(), y);
+    dense.apply_q(v.get() + i * batch.size(), batch.rows, batch.columns, tau.get() + i * count, count, arg.transpose(),
+                  y, sides.columns);
+  });
+  out.finish();
+};
+constexpr auto run_form_q = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
+  const args::_form_q arg(c);
+  const Batch batch(arg.A());
+  const cpu::In<T> a(arg.A()), tau(arg.tau());
+  const cpu::Out<T> out(c.out());
+  const int64_t count = arg.tau().shape[arg.tau().ndim - 1];
+  batch.each([&](int64_t i) {
+    dense.form_q(a.get() + i * batch.size(), batch.rows, batch.columns, tau.get() + i * count, count,
+                 out.get() + i * batch.size(), batch.columns);
+  });
+  out.finish();
+};
+
+// Q x or Q^T x with Q = I - V T V^T, where T is (I + D S)^-1 D with D = diag(tau) and S the part of V^T V above the diagonal:
+// a few products and a triangular solve instead of one step per reflector, for gradients.
+Tensor times_q(const Tensor& input, const Tensor& tau, const Tensor& x, bool transposed) {
+  const int64_t m = input.size(-2), k = tau.size(-1);
+  const Tensor V = add(tril(narrow(input, -1, 0, k), -1), eye(m, k, input.dtype())), D = unsqueeze(tau, -1);
+  const Tensor M = mul(D, triu(matmul(mT(V), V), 1)), y = matmul(mT(V), x);
+  const Tensor z = transposed ? mul(D, linalg::solve_triangular(mT(M), y, false, true, true))
+                              : linalg::solve_triangular(M, mul(D, y), true, true, true);
+  return sub(x, matmul(V, z));
+}
+}  // namespace
+
+STRATA_OP(geqrf, "geqrf(Tensor input) -> (Tensor a, Tensor tau)")
+  .doc("QR as reflectors: R on and above the diagonal, the reflectors below it, and their factors.")
+  .dtypes({DType::F32, DType::F64})
+  .infer([](const args::geqrf& c) {
+    const TensorImpl& a = c.input();
+    check_matrix(a, "geqrf");
+    const int64_t m = a.shape[a.ndim - 2], n = a.shape[a.ndim - 1];
+    set_batch_shape(*c.out(), a, {m, n});
+    set_batch_shape(*c.out(1), a, {std::min(m, n)});
+  })
+  .kernel("lapack", by_lapack<run_geqrf>, cpu::lapack_when<192, 128>)
+  .from(Source::Lapack)
+  .kernel("householder", by_blocks<run_geqrf>)
+  .kernel("reference", by_reference<run_geqrf>)
+  .cuda_on_host("geqrf_on_host")
+  .grad(no_derivative)
+  .autocast_cpu(Autocast::Float32)
+  .samples({"f(4,3)", "f(2,3,4)"})
+  .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
+
+STRATA_OP(_apply_reflectors, "_apply_reflectors(Tensor v, Tensor tau, Tensor x, bool transpose) -> Tensor")
+  .doc("Q x or Q^T x, with Q kept as reflectors.")
+  .helper()
+  .dtypes({DType::F32, DType::F64})
+  .infer([](const args::_apply_reflectors& c) {
+    const TensorImpl &v = c.v(), &x = c.x(), &tau = c.tau();
+    STRATA_CHECK(v.ndim >= 2 && x.ndim == v.ndim && tau.ndim == v.ndim - 1, Runtime,
+                 "ormqr: expected matrices with the same number of dimensions, got {} and {}", to_string(v.sizes()),
+                 to_string(x.sizes()));
+    set_batch_shape(*c.out(), x, {x.shape[x.ndim - 2], x.shape[x.ndim - 1]});
+  })
+  .kernel("rows", by_blocks<run_apply_reflectors>)
+  .kernel("reference", by_reference<run_apply_reflectors>)
+  .cuda_on_host("apply_reflectors_on_host")
+  .grad(no_derivative)
+  .samples({"f(4,3), f(3), f(4,2), False", "f(2,4,3), f(2,2), f(2,4,9), True"});
+
+STRATA_OP(ormqr, "ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, bool transpose=False) -> Tensor")
+  .doc("The product of Q, kept as reflectors, with another matrix.")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& input, const Tensor& tau, const Tensor& other, bool left, bool transposed) {
+    check_matrix(*input, "ormqr");
+    const int64_t m = input.size(-2), k = tau.size(-1);
+    STRATA_CHECK(other.dim() == input.dim() && other.size(left ? -2 : -1) == m, Runtime,
+                 "ormqr: other.shape[{}] must be equal to input.shape[-2], got {} and {}", left ? -2 : -1,
+                 to_string(other.shape()), to_string(input.shape()));
+    STRATA_CHECK(tau.dim() == input.dim() - 1 && k <= input.size(-1), Runtime,
+                 "ormqr: tau has shape {}, input has shape {}", to_string(tau.shape()), to_string(input.shape()));
+    const Tensor x = left ? other : mT(other);
+    const bool turned = left ? transposed : !transposed;  // x Q is the transpose of Q^T x^T
+    if (needs_gradient(input) || needs_gradient(tau) || needs_gradient(other)) {
+      const Tensor y = times_q(input, tau, x, turned);
+      return left ? y : mT(y);
+    }
+    const auto batch = common_batch(input, x, "ormqr");
+    std::vector<int64_t> factors(batch);
+    factors.push_back(k);
+    const Tensor y =
+      _apply_reflectors(broadcast_batch(input, batch), expand(tau, factors), broadcast_batch(x, batch), turned);
+    return left ? y : mT(y);
+  })
+  .autocast_cpu(Autocast::Float32)
+  .samples({"f(4,3), f(3), f(4,2)", "f(4,3), f(3), f(2,4), False, True"})
+  .error("f(4,3), f(3), f(3,2)", ErrorKind::Runtime, "must be equal");
+
+STRATA_OP(_form_q, "_form_q(Tensor A, Tensor tau) -> Tensor")
+  .doc("The first n columns of Q, from reflectors below the diagonal of A (m x n).")
+  .helper()
+  .dtypes({DType::F32, DType::F64})
+  .infer([](const args::_form_q& c) {
+    const TensorImpl& a = c.A();
+    STRATA_CHECK(a.ndim >= 2 && c.tau().ndim == a.ndim - 1, Runtime,
+                 "linalg.householder_product: tau has shape {}, A has shape {}", to_string(c.tau().sizes()),
+                 to_string(a.sizes()));
+    set_batch_shape(*c.out(), a, {a.shape[a.ndim - 2], a.shape[a.ndim - 1]});
+  })
+  .kernel("lapack", by_lapack<run_form_q>, cpu::lapack_when<192, 128>)
+  .from(Source::Lapack)
+  .kernel("householder", by_blocks<run_form_q>)
+  .kernel("reference", by_reference<run_form_q>)
+  .cuda_on_host("form_q_on_host")
+  .grad(no_derivative)
+  .samples({"f(4,3), f(3)", "f(2,3,3), f(2,2)"});
+
+STRATA_OP(linalg_householder_product, "linalg.householder_product(Tensor A, Tensor tau) -> Tensor")
+  .doc("The first n columns of the product of reflectors kept below the diagonal of A (m x n).")
+  .alias("orgqr")
+  .dtypes({DType::F32, DType::F64})
+  .composite([](const Tensor& A, const Tensor& tau) {
+    check_matrix(*A, "linalg.householder_product");
+    const int64_t m = A.size(-2), n = A.size(-1);
+    STRATA_CHECK(
+      m >= n, Runtime,
+      "linalg.householder_product: input.shape[-2] must be greater than or equal to input.shape[-1], got {} and {}", m,
+      n);
+    STRATA_CHECK(tau.dim() == A.dim() - 1 && tau.size(-1) <= n, Runtime,
+                 "linalg.householder_product: tau has shape {}, A has shape {}", to_string(tau.shape()),
+                 to_string(A.shape()));
+    if (!needs_gradient(A) && !needs_gradient(tau)) {
+      std::vector<int64_t> factors(A.shape().begin(), A.shape().end() - 2);
+      factors.push_back(tau.size(-1));
+      return _form_q(A, expand(tau, factors));
+    }
+    return times_q(A, tau, expand(eye(m, n, A.dtype()), A.shape()), false);
+  })
+  .autocast_cpu(Autocast::Float32)
+  .samples({"f(4,3), f(3)", "f(2,3,3), f(2,2)"})
+  .error("f(3,4), f(3)", ErrorKind::Runtime, "greater than or equal");
+
+}  // namespace strata
