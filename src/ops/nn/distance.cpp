@@ -3,7 +3,11 @@
 
 #include "autograd/autograd.h"
 #include "base/checked.h"
+#include "base/parallel.h"
+#include "cpu/nn/rows.h"
+#include "cpu/staging.h"
 #include "ops/transfer.h"
+#include "strata/args/nn/distance.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -32,6 +36,21 @@ Tensor euclidean_by_products(const Tensor& x1, const Tensor& x2) {
 Tensor distance(const Tensor& difference, double p) {
   const Tensor norm = linalg::vector_norm(difference, p, -1);
   return p == 1 || std::isinf(p) ? norm : masked_fill(norm, eq(norm, 0), 0);
+}
+
+int64_t pairs_of(int64_t n) { return (Checked(n) * (n - 1)).get() / 2; }
+int64_t pairs_before(int64_t i, int64_t n) { return i * n - i * (i + 1) / 2; }  // those of earlier rows
+
+// With W the symmetric matrix of g / distance: the sum over j of W_ij (x_i - x_j). A common offset of all rows does not matter,
+// and without it the two terms cancel less.
+Tensor pdist_grad(const Tensor& g, const Tensor& input, const Tensor& distances) {
+  const int64_t n = input.size(0);
+  const Tensor apart = ne(autograd::detach(distances), 0);
+  const Tensor weights = where(apart, div(g, where(apart, distances, 1.0)), 0.0);
+  const Tensor above = to(triu(ones({n, n}, DType::U8), 1), DType::Bool);
+  const Tensor half = masked_scatter(zeros({n, n}, input.dtype()), above, weights);
+  const Tensor W = add(half, transpose(half, 0, 1)), x = sub(input, mean(autograd::detach(input), 0, true));
+  return sub(mul(sum(W, 1, true), x), matmul(W, x));
 }
 }  // namespace
 
@@ -101,6 +120,51 @@ STRATA_OP(cdist,
   .error("f(3,4), f(5,3)", ErrorKind::Runtime, "same number of columns")
   .error("f(4), f(5,4)", ErrorKind::Runtime, "at least 2 dimensions");
 
+STRATA_OP(_pdist_euclidean, "_pdist_euclidean(Tensor input) -> Tensor")
+  .doc("The Euclidean distances between all pairs of rows.")
+  .helper()
+  .dtypes({DType::F32, DType::F64})
+  .infer([](const args::_pdist_euclidean& c) {
+    STRATA_CHECK(c.input().ndim == 2, Runtime, "pdist: only supports 2D tensors, got {}D", c.input().ndim);
+    const int64_t shape[] = {pairs_of(c.input().shape[0])};
+    c.out()->dtype = c.input().dtype;
+    c.out()->set_shape(shape);
+  })
+  .kernel("rows",
+          [](const args::_pdist_euclidean& c) {
+            const int64_t n = c.input().shape[0], d = c.input().shape[1];
+            cpu::dispatch_float(c.input().dtype, [&]<class T>() {
+              const cpu::In<T> x(c.input());
+              const cpu::Out<T> out(c.out());
+              const int64_t grain = std::max<int64_t>(1, 20000 / std::max<int64_t>(1, n * d));
+              parallel_for(n, grain, [&](int64_t begin, int64_t end) {
+                for (int64_t i = begin; i < end; ++i)
+                  cpu::distances_after(x.get(), n, d, i, out.get() + pairs_before(i, n));
+              });
+              out.finish();
+            });
+          })
+  .kernel("reference",
+          [](const args::_pdist_euclidean& c) {
+            const int64_t n = c.input().shape[0], d = c.input().shape[1];
+            const cpu::In<double> x(c.input());
+            const cpu::Out<double> out(c.out());
+            for (int64_t i = 0; i < n; ++i)
+              for (int64_t j = i + 1; j < n; ++j) {
+                double length = 0;
+                for (int64_t k = 0; k < d; ++k) length = std::hypot(length, x[i * d + k] - x[j * d + k]);
+                out[pairs_before(i, n) + j - i - 1] = length;
+              }
+            out.finish();
+          })
+  .cuda_on_host("pdist_on_host")
+  .saves({"input"})
+  .saves_result()
+  .grad([](const grads::_pdist_euclidean& c, const Tensor& g) -> Grads {
+    return {pdist_grad(g, c.input(), c.result())};
+  })
+  .samples({"f(4,3)", "f(1,3)", "f(6,20)"});
+
 STRATA_OP(pdist, "pdist(Tensor input, float p=2.0) -> Tensor")
   .doc("The p-norm distances between all pairs of rows, in the order (0,1), (0,2), …, (1,2), ….")
   .nn()
@@ -109,7 +173,9 @@ STRATA_OP(pdist, "pdist(Tensor input, float p=2.0) -> Tensor")
   .composite([](const Tensor& input, double p) {
     STRATA_CHECK(input.dim() == 2, Runtime, "pdist: only supports 2D tensors, got {}D", input.dim());
     STRATA_CHECK(p >= 0, Runtime, "pdist: only supports non-negative p values, got {}", p);
-    const int64_t n = input.size(0), shape[] = {(Checked(n) * (n - 1)).get() / 2};
+    const bool plain = input.dtype() == DType::F32 || input.dtype() == DType::F64;
+    if (p == 2 && plain && input.device().type == DeviceType::Cpu) return _pdist_euclidean(input);
+    const int64_t n = input.size(0), shape[] = {pairs_of(n)};
     const Device where = staging_device(input);
     const Tensor left = make_tensor(shape, DType::I64, where), right = make_tensor(shape, DType::I64, where);
     for (int64_t i = 0, at = 0; i < n && !input.is_meta(); ++i)

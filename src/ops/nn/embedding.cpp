@@ -2,6 +2,7 @@
 #include "strata/args/nn/embedding.h"
 #include "autograd/autograd.h"
 #include "base/parallel.h"
+#include "cpu/nn/rows.h"
 #include "cpu/reference.h"
 #include "cpu/staging.h"
 #include "cuda/indexing/indexing.h"
@@ -238,6 +239,61 @@ STRATA_OP(embedding,
   .error("i5(4), f(5)", ErrorKind::Runtime, "must be 2-D")
   .error("f(4), f(5,3)", ErrorKind::Runtime, "expected indices of dtype int64");
 
+STRATA_OP(_bag_sums, "_bag_sums(Tensor weight, Tensor indices, Tensor bag, int bags, int padding_idx) -> Tensor")
+  .doc("Sums of the rows of weight at indices, for bags of consecutive indices.")
+  .helper()
+  .dtypes(kFloatingTypes)
+  .infer([](const args::_bag_sums& c) {
+    const TensorImpl &w = c.weight(), &i = c.indices();
+    STRATA_CHECK(w.ndim == 2 && i.ndim == 1 && c.bag().ndim == 1 && c.bag().numel == i.numel, Runtime,
+                 "embedding_bag: expected a matrix and as many bags as indices, got shapes {}, {} and {}",
+                 to_string(w.sizes()), to_string(i.sizes()), to_string(c.bag().sizes()));
+    check_indices("embedding_bag", i);
+    const int64_t shape[] = {c.bags(), w.shape[1]};
+    c.out()->dtype = w.dtype;
+    c.out()->set_shape(shape);
+  })
+  .kernel("rows",
+          [](const args::_bag_sums& c) {
+            const int64_t rows = c.weight().shape[0], n = c.weight().shape[1], count = c.indices().numel;
+            const cpu::In<int64_t> index(c.indices()), bag(c.bag());
+            std::vector<int64_t> starts(static_cast<size_t>(c.bags() + 1)), used;  // of each bag, within `used`
+            used.reserve(static_cast<size_t>(count));
+            for (int64_t b = 0, k = 0; b < c.bags(); ++b) {
+              for (; k < count && bag[k] <= b; ++k)
+                if (checked_row(index[k], rows) != c.padding_idx()) used.push_back(index[k]);
+              starts[static_cast<size_t>(b + 1)] = static_cast<int64_t>(used.size());
+            }
+            cpu::dispatch_float(compute_type(c.weight().dtype), [&]<class T>() {
+              const cpu::In<T> table(c.weight());
+              const cpu::Out<T> out(c.out());
+              const int64_t each = count / std::max<int64_t>(1, c.bags()) + 1;
+              parallel_for(c.bags(), std::max<int64_t>(1, 20000 / (each * n + 1)), [&](int64_t begin, int64_t end) {
+                for (int64_t b = begin; b < end; ++b) {
+                  const int64_t first = starts[static_cast<size_t>(b)], last = starts[static_cast<size_t>(b + 1)];
+                  cpu::sum_rows(table.get(), n, used.data() + first, last - first, out.get() + b * n);
+                }
+              });
+              out.finish();
+            });
+          })
+  .kernel("reference",
+          [](const args::_bag_sums& c) {
+            const int64_t rows = c.weight().shape[0], n = c.weight().shape[1];
+            const cpu::In<int64_t> index(c.indices()), bag(c.bag());
+            const cpu::In<double> table(c.weight());
+            const cpu::Out<double> out(c.out());
+            out.fill(0);
+            for (int64_t k = 0; k < c.indices().numel; ++k) {
+              const int64_t row = checked_row(index[k], rows);
+              for (int64_t j = 0; row != c.padding_idx() && j < n; ++j) out[bag[k] * n + j] += table[row * n + j];
+            }
+            out.finish();
+          })
+  .cuda_on_host("bag_sums_on_host")
+  .grad(no_derivative)
+  .samples({"f(5,3), t[0,4,2,2], t[0,0,1,1], 3, -1", "f(5,3), t[0,4,2,2,1,0], t[0,0,0,0,0,2], 3, 2"});
+
 STRATA_OP(embedding_bag,
           "nn.functional.embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, float? max_norm=None, float "
           "norm_type=2, bool scale_grad_by_freq=False, str mode='mean', "
@@ -270,16 +326,22 @@ STRATA_OP(embedding_bag,
     const Tensor flat = contiguous(reshape(to(input, DType::I64), {count}));
     const Tensor bag = offsets ? bags_from(offsets, count, include_last) : bags_of_rows(*input);
     const int64_t bags = offsets ? offsets.numel() - (include_last && offsets.numel() > 0) : input.size(0);
+    const Tensor padding_mask = pad >= 0 ? eq(flat, pad) : Tensor();
+    const auto mean_or_sum = [&](const Tensor& total) {
+      if (mode == "sum") return total;
+      const Tensor counted = pad >= 0 ? to(logical_not(padding_mask), DType::I64) : ones({count}, DType::I64);
+      const Tensor sizes = clamp_min(scatter_add(zeros({bags}, DType::I64), 0, bag, counted), 1);
+      return div(total, unsqueeze(to(sizes, total.dtype()), 1));
+    };
+    // Without a gradient the rows of all bags need not be stored.
+    const bool recorded = thread_state.grad_mode && weight.requires_grad();
+    if (mode != "max" && !per_sample && !recorded && weight.device().type == DeviceType::Cpu)
+      return mean_or_sum(_bag_sums(weight, flat, bag, bags, pad));
     Tensor picked = _embedding(weight, flat, pad, scale);
     if (mode == "max") return largest_of_bags(weight, picked, flat, bag, bags, pad);
-    const Tensor padding_mask = pad >= 0 ? eq(flat, pad) : Tensor();
     if (pad >= 0) picked = masked_fill(picked, unsqueeze(padding_mask, -1), 0.0);
     if (per_sample) picked = mul(picked, reshape(per_sample, {count, 1}));
-    const Tensor total = index_add(zeros({bags, n}, picked.dtype()), 0, bag, picked);
-    if (mode == "sum") return total;
-    const Tensor counted = pad >= 0 ? to(logical_not(padding_mask), DType::I64) : ones({count}, DType::I64);
-    const Tensor sizes = clamp_min(scatter_add(zeros({bags}, DType::I64), 0, bag, counted), 1);
-    return div(total, unsqueeze(to(sizes, picked.dtype()), 1));
+    return mean_or_sum(index_add(zeros({bags, n}, picked.dtype()), 0, bag, picked));
   })
   .samples({"i5(2,3), f(5,3)", "i5(2,3), f(5,3), mode='sum', per_sample_weights=f(2,3)", "i5(2,3), f(5,3), mode='max'"})
   .error("i5(4), f(5,3)", ErrorKind::Value, "offsets has to be a 1D Tensor")
