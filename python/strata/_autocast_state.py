@@ -18,6 +18,8 @@ def _flag(function, value):
 
 def is_autocast_enabled(device_type="cuda"):
     """Whether autocast is on for a device type in this thread."""
+    if device_type in ("mps", "xpu", "mtia", "hpu", "privateuseone"):  # devices of PyTorch that are not here
+        return False
     return _C._is_autocast_enabled(device_type)
 
 

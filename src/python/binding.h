@@ -175,6 +175,7 @@ bool init_autograd(PyObject* module);
 bool init_kernels(PyObject* module);
 
 extern PyGetSetDef tensor_properties[];
+Tensor tensor_of_capsule(PyObject* capsule);  // over the memory of a fresh DLPack capsule
 extern PyMethodDef tensor_methods[], conversion_functions[], autograd_functions[], dlpack_functions[], file_functions[],
   optim_functions[], value_functions[], device_functions[], device_memory_functions[], autocast_functions[],
   kernel_functions[], gemm_functions[];

@@ -283,7 +283,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
     const TensorImpl& t = *impl_of(self);
     // int64 is a long here: NumPy's own int64 is exported so, and printed without its name.
     const char* format = t.dtype == DType::I64 && sizeof(long) == 8 ? "l" : info_of(t.dtype).format;
-    STRATA_CHECK(!t.requires_grad, Runtime,
+    STRATA_CHECK(!t.requires_grad || !thread_state.grad_mode, Runtime,
                  "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead.");
     require_host(t, "numpy");
     if (!format)
@@ -350,6 +350,10 @@ PyObject* make_with(PyObject* args, PyObject* keywords, bool copy) {
       t = type ? copy_as(tensor_of(data), *type) : tensor_of(data);
     } else if (!PyList_Check(data) && !PyTuple_Check(data) && PyObject_CheckBuffer(data)) {
       t = share_buffer(data);
+      if (type && *type != t.dtype()) t = copy_as(t, *type);
+    } else if (PyObject_HasAttrString(data, "__dlpack__")) {
+      const Object capsule(need(PyObject_CallMethod(data, "__dlpack__", nullptr)));
+      t = tensor_of_capsule(capsule.get());
       if (type && *type != t.dtype()) t = copy_as(t, *type);
     } else {
       t = tensor_from_data(data, type);

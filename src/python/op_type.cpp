@@ -26,6 +26,7 @@ struct PyOp {
   std::vector<Overload>* overloads;
   std::string* name;
   bool inplace, inplace_keyword;
+  PyObject* attributes;  // what programs set on a function; made when it is needed
 };
 PyOp& op_at(PyObject* o) { return *reinterpret_cast<PyOp*>(o); }
 
@@ -325,11 +326,14 @@ PyObject* reduce(PyObject* self, PyObject*) {
     return Py_BuildValue("(N(s))", finder.release(), (*op_at(self).name + (op_at(self).inplace ? "_" : "")).c_str());
   });
 }
-PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(PyOp, vectorcall), READONLY, nullptr}, {}};
+PyMemberDef members[] = {{"__vectorcalloffset__", T_PYSSIZET, offsetof(PyOp, vectorcall), READONLY, nullptr},
+                         {"__dictoffset__", T_PYSSIZET, offsetof(PyOp, attributes), READONLY, nullptr},
+                         {}};
 PyMethodDef methods[] = {{"__reduce__", reduce, METH_NOARGS, nullptr}, {}};
 PyGetSetDef properties[] = {{"__name__", get_name, nullptr, nullptr, nullptr},
                             {"__qualname__", get_name, nullptr, nullptr, nullptr},
                             {"__doc__", get_doc, nullptr, nullptr, nullptr},
+                            {"__dict__", PyObject_GenericGetDict, nullptr, nullptr, nullptr},
                             {"schemas", get_schemas, nullptr, nullptr, nullptr},
                             {"__module__", get_module, nullptr, nullptr, nullptr},
                             {"internal", get_internal, nullptr, nullptr, nullptr},
@@ -365,6 +369,7 @@ PyObject* make_op(const std::string& name, const std::vector<const OpRecord*>& r
   auto* o = PyObject_New(PyOp, op_type);
   if (!o) return nullptr;
   o->vectorcall = call_op;
+  o->attributes = nullptr;
   o->inplace = inplace;
   o->name = new std::string(name);
   o->inplace_keyword = !inplace && takes_inplace(name);

@@ -201,3 +201,152 @@ def test_one_pass_over_a_loader_as_an_object():
 
     passes = _SingleProcessDataLoaderIter(DataLoader(list(range(5)), batch_size=2))
     assert len(passes) == 3 and [b.tolist() for b in passes] == [[0, 1], [2, 3], [4]]
+
+
+def test_storages_of_files_are_shared(tmp_path):
+    path = tmp_path / "bytes"
+    path.write_bytes(bytes(range(16)))
+    stored = strata.UntypedStorage.from_file(str(path), shared=False, nbytes=16)
+    part = stored[4:12]
+    assert stored.untyped() is stored and len(part) == 8 and part.tolist() == list(range(4, 12))
+    x = strata.asarray(part, dtype=strata.uint8).view(strata.int32)
+    assert x.tolist() == [0x07060504, 0x0B0A0908] and x.data_ptr() == part.data_ptr()
+    x[0] = 0
+    assert part[0] == 0 and path.read_bytes()[4] == 4  # the file stays
+    shared = strata.UntypedStorage.from_file(str(path), shared=True, nbytes=20)
+    shared[19] = 7
+    assert path.read_bytes()[19] == 7 and len(strata.UntypedStorage.from_file(str(path), False, 0)) == 0
+
+
+def test_asarray_shares_what_dlpack_shows():
+    class Owner:
+        def __init__(self, tensor):
+            self.tensor = tensor
+
+        def __dlpack__(self, **options):
+            return self.tensor.__dlpack__(**options)
+
+    x = strata.zeros(3)
+    strata.asarray(Owner(x))[1] = 5
+    assert x.tolist() == [0, 5, 0] and strata.asarray(Owner(x), dtype=strata.int64).dtype is strata.int64
+
+
+def test_numpy_without_grad_mode():
+    x = strata.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="requires grad"):
+        x.numpy()
+    with strata.no_grad():
+        assert x.numpy().tolist() == [1, 1]
+
+
+def test_functions_take_attributes():
+    import copy
+
+    strata.relu.some_mark = 3
+    try:
+        assert strata.relu.some_mark == 3 and copy.deepcopy(strata.relu) is strata.relu
+        assert strata.relu.__dict__ == {"some_mark": 3} and not hasattr(strata.tanh, "some_mark")
+    finally:
+        del strata.relu.some_mark
+
+
+def test_hooks_and_arguments_of_loading_have_torchs_names():
+    class Layer(nn.Linear):
+        def _load_from_state_dict(self, *args, **kwargs):
+            names = (
+                "state_dict",
+                "prefix",
+                "local_metadata",
+                "strict",
+                "missing_keys",
+                "unexpected_keys",
+                "error_msgs",
+            )
+            super()._load_from_state_dict(**dict(zip(names, args, strict=True)), **kwargs)
+
+    seen = []
+    layer = Layer(2, 2)
+    layer._register_load_state_dict_pre_hook(
+        lambda state, prefix, *rest: seen.append((sorted(state), prefix, len(rest)))
+    )
+    layer._register_load_state_dict_pre_hook(lambda module, *args: seen.append(module is layer), with_module=True)
+    layer.load_state_dict(nn.Linear(2, 2).state_dict())
+    assert seen == [(["bias", "weight"], "", 5), True]
+
+
+def test_type_hints_of_modules():
+    import typing
+
+    assert typing.get_type_hints(nn.CrossEntropyLoss())["training"] is bool
+
+
+def test_a_normal_distribution_may_compute_its_factor_late():
+    import strata.distributions as D
+
+    class Late(D.MultivariateNormal):
+        def __init__(self, loc, covariance):
+            self.loc, self._covariance = loc, covariance
+            D.Distribution.__init__(self, loc.shape[:-1], loc.shape[-1:], validate_args=False)
+
+        @property
+        def _unbroadcasted_scale_tril(self):
+            return strata.linalg.cholesky(self._covariance)
+
+    loc, covariance, x = strata.zeros(2), strata.tensor([[2.0, 0.5], [0.5, 1.0]]), strata.tensor([0.3, -1.0])
+    want = D.MultivariateNormal(loc, covariance).log_prob(x)
+    strata.testing.assert_close(Late(loc, covariance).log_prob(x), want)
+
+
+def test_sobol_points():
+    SobolEngine = strata.quasirandom.SobolEngine
+
+    engine = SobolEngine(5)
+    want = [
+        [0, 0, 0, 0, 0],
+        [4, 4, 4, 4, 4],
+        [6, 2, 2, 2, 6],
+        [2, 6, 6, 6, 2],
+        [3, 3, 5, 7, 3],
+        [7, 7, 1, 3, 7],
+        [5, 1, 7, 5, 5],
+    ]
+    assert (engine.draw(7) * 8).tolist() == want  # PyTorch's
+    assert engine.reset().draw(2).tolist() + engine.draw(1).tolist() == (strata.tensor(want[:3]) / 8).tolist()
+    far = SobolEngine(200).fast_forward(37).draw(2)[:, 150:154]
+    strata.testing.assert_close(
+        far, strata.tensor([[0.890625, 0.546875, 0.234375, 0.859375], [0.140625, 0.796875, 0.984375, 0.609375]])
+    )
+    for options in (dict(), dict(scramble=True, seed=3)):
+        points = SobolEngine(6, **options).draw_base2(8, dtype=strata.float64)
+        for column in points.T:  # one point in each of 256 intervals
+            assert sorted((column * 256).long().tolist()) == list(range(256))
+    one, two = (SobolEngine(3, scramble=True, seed=s).draw(4) for s in (1, 1))
+    assert strata.equal(one, two) and not strata.equal(one, SobolEngine(3, scramble=True, seed=2).draw(4))
+    with pytest.raises(ValueError, match="supported range"):
+        SobolEngine(SobolEngine.MAXDIM + 1)
+    with pytest.raises(ValueError, match="not a power of 2"):
+        SobolEngine(1).fast_forward(3).draw_base2(1)
+
+
+def test_autocast_of_devices_that_are_not_there():
+    assert not any(strata.is_autocast_enabled(kind) for kind in ("mps", "xpu"))
+    with pytest.raises(RuntimeError, match="invalid device 'zork'"):
+        strata.is_autocast_enabled("zork")
+
+
+def test_a_subclass_may_have_a_method_as_subclass():
+    class Mine(strata.Tensor):
+        def as_subclass(self, kind):
+            return strata.as_subclass(self, kind)
+
+    assert type(Mine([1.0]).as_subclass(strata.Tensor)) is strata.Tensor
+
+
+def test_erfcx():
+    x = strata.tensor([-26.0, -1.0, 0.0, 0.5, 10.0, 19.9, 20.1, 1e3, 1e200, float("inf")], dtype=strata.float64)
+    want = [  # SciPy's
+        7.657724931490568e293, 5.008980080762283, 1.0, 0.6156903441929258, 0.05614099274382259, 0.028315573983185766,
+        0.028034523526966875, 0.0005641893014533876, 5.641895835477563e-201, 0.0,
+    ]  # fmt: skip
+    strata.testing.assert_close(strata.special.erfcx(x), strata.tensor(want, dtype=strata.float64), rtol=1e-11, atol=0)
+    assert strata.special.erfcx(strata.tensor([1, 2])).dtype is strata.float32

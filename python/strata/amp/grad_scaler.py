@@ -1,12 +1,20 @@
 """GradScaler: keeps the gradients of a float16 forward pass in range by scaling the loss."""
 
+import enum
 import warnings
 
 from .. import _C
 
 __all__ = ["GradScaler"]
 
-_READY, _UNSCALED, _STEPPED = "ready", "unscaled", "stepped"
+
+class OptState(enum.Enum):
+    """What has been done with the gradients of an optimizer since the last update()."""
+
+    READY, UNSCALED, STEPPED = range(3)
+
+
+_READY, _UNSCALED, _STEPPED = OptState
 _NO_SCALE = "This may indicate your script did not use scaler.scale(loss or outputs) earlier in the iteration."
 
 

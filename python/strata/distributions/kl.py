@@ -395,19 +395,21 @@ def _trace_of_quotient(factor, other):
 @_same(MultivariateNormal)
 def _multivariate_normal(p, q):
     _check_events(p, q)
-    trace = _trace_of_quotient(q._factor, p._factor)
-    distance = mahalanobis(q._factor, q.loc - p.loc)
-    logs = half_log_determinant(q._factor) - half_log_determinant(p._factor)
+    trace = _trace_of_quotient(q._unbroadcasted_scale_tril, p._unbroadcasted_scale_tril)
+    distance = mahalanobis(q._unbroadcasted_scale_tril, q.loc - p.loc)
+    logs = half_log_determinant(q._unbroadcasted_scale_tril) - half_log_determinant(p._unbroadcasted_scale_tril)
     return logs + 0.5 * (trace + distance - p.event_shape[0])
 
 
 def _to_low_rank(p, q, log_determinant, covariance_parts):
     """For p with the covariance sum(part @ part.T): Woodbury's identity with the capacitance of q."""
     distance_inner = (q._weighted() @ (q.loc - p.loc).unsqueeze(-1)).squeeze(-1)
-    distance = ((q.loc - p.loc).square() / q._diag).sum(-1) - mahalanobis(q._capacitance, distance_inner)
+    distance = ((q.loc - p.loc).square() / q._unbroadcasted_cov_diag).sum(-1) - mahalanobis(
+        q._capacitance, distance_inner
+    )
     trace = 0
     for part in covariance_parts:
-        whole = (part.square() / q._diag.unsqueeze(-1)).sum((-2, -1))
+        whole = (part.square() / q._unbroadcasted_cov_diag.unsqueeze(-1)).sum((-2, -1))
         trace = trace + whole - _trace_of_quotient(q._capacitance, q._weighted() @ part)
     logs = q._half_log_determinant() - log_determinant
     return logs + 0.5 * (trace + distance - p.event_shape[0])
@@ -416,20 +418,22 @@ def _to_low_rank(p, q, log_determinant, covariance_parts):
 @register_kl(MultivariateNormal, LowRankMultivariateNormal)
 def _multivariate_to_low_rank(p, q):
     _check_events(p, q)
-    return _to_low_rank(p, q, half_log_determinant(p._factor), [p._factor])
+    return _to_low_rank(p, q, half_log_determinant(p._unbroadcasted_scale_tril), [p._unbroadcasted_scale_tril])
 
 
 @_same(LowRankMultivariateNormal)
 def _low_rank(p, q):
     _check_events(p, q)
-    return _to_low_rank(p, q, p._half_log_determinant(), [p._factor, p._diag.sqrt().diag_embed()])
+    return _to_low_rank(
+        p, q, p._half_log_determinant(), [p._unbroadcasted_cov_factor, p._unbroadcasted_cov_diag.sqrt().diag_embed()]
+    )
 
 
 @register_kl(LowRankMultivariateNormal, MultivariateNormal)
 def _low_rank_to_multivariate(p, q):
     _check_events(p, q)
-    parts = [p._factor, p._diag.sqrt().diag_embed()]
-    trace = sum(_trace_of_quotient(q._factor, part) for part in parts)
-    distance = mahalanobis(q._factor, q.loc - p.loc)
-    logs = half_log_determinant(q._factor) - p._half_log_determinant()
+    parts = [p._unbroadcasted_cov_factor, p._unbroadcasted_cov_diag.sqrt().diag_embed()]
+    trace = sum(_trace_of_quotient(q._unbroadcasted_scale_tril, part) for part in parts)
+    distance = mahalanobis(q._unbroadcasted_scale_tril, q.loc - p.loc)
+    logs = half_log_determinant(q._unbroadcasted_scale_tril) - p._half_log_determinant()
     return logs + 0.5 * (trace + distance - p.event_shape[0])

@@ -57,13 +57,13 @@ class FromCovariance(Distribution):
         return name, matrix
 
     def _set_factor(self, name, matrix):
-        """_factor: the Cholesky factor without the batch dimensions of the other parameters."""
+        """_unbroadcasted_scale_tril: the Cholesky factor without the batch dimensions of the other parameters."""
         compute = {"covariance_matrix": cholesky, "precision_matrix": factor_of_precision}
-        self._factor = compute[name](matrix) if name in compute else matrix
+        self._unbroadcasted_scale_tril = compute[name](matrix) if name in compute else matrix
 
     def _expand_into(self, new, batch_shape):
         super()._expand_into(new, batch_shape)
-        new._factor = self._factor
+        new._unbroadcasted_scale_tril = self._unbroadcasted_scale_tril
 
     def _full(self, matrix):
         return matrix.expand(size(self.batch_shape, matrix.shape[-2:]))
@@ -71,17 +71,17 @@ class FromCovariance(Distribution):
     @lazy_property
     def scale_tril(self):
         """The lower Cholesky factor of the covariance."""
-        return self._full(self._factor)
+        return self._full(self._unbroadcasted_scale_tril)
 
     @lazy_property
     def covariance_matrix(self):
         """The covariance."""
-        return self._full(self._factor @ self._factor.mT)
+        return self._full(self._unbroadcasted_scale_tril @ self._unbroadcasted_scale_tril.mT)
 
     @lazy_property
     def precision_matrix(self):
         """The inverse of the covariance."""
-        return self._full(strata.cholesky_inverse(self._factor))
+        return self._full(strata.cholesky_inverse(self._unbroadcasted_scale_tril))
 
 
 class MultivariateNormal(FromCovariance):
@@ -114,18 +114,22 @@ class MultivariateNormal(FromCovariance):
 
     @property
     def variance(self):
-        return self._factor.square().sum(-1).expand(self._extended_shape())
+        return self._unbroadcasted_scale_tril.square().sum(-1).expand(self._extended_shape())
 
     def rsample(self, sample_shape=()):
         normal = standard(self._extended_shape(sample_shape), "normal_", self.loc)
-        return self.loc + times_vector(self._factor, normal)
+        return self.loc + times_vector(self._unbroadcasted_scale_tril, normal)
 
     def log_prob(self, value):
-        distance = mahalanobis(self._factor, self._checked(value) - self.loc)
-        return -self.event_shape[0] * HALF_LOG_TWO_PI - 0.5 * distance - half_log_determinant(self._factor)
+        distance = mahalanobis(self._unbroadcasted_scale_tril, self._checked(value) - self.loc)
+        return (
+            -self.event_shape[0] * HALF_LOG_TWO_PI
+            - 0.5 * distance
+            - half_log_determinant(self._unbroadcasted_scale_tril)
+        )
 
     def entropy(self):
-        entropy = self.event_shape[0] * (0.5 + HALF_LOG_TWO_PI) + half_log_determinant(self._factor)
+        entropy = self.event_shape[0] * (0.5 + HALF_LOG_TWO_PI) + half_log_determinant(self._unbroadcasted_scale_tril)
         return entropy.expand(self.batch_shape)
 
 
@@ -164,7 +168,7 @@ class LowRankMultivariateNormal(Distribution):
         self.cov_factor = cov_factor.expand(size(batch_shape, cov_factor.shape[-2:]))
         self.cov_diag = cov_diag.expand(size(batch_shape, event_shape))
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
-        self._factor, self._diag = cov_factor, cov_diag
+        self._unbroadcasted_cov_factor, self._unbroadcasted_cov_diag = cov_factor, cov_diag
         self._capacitance = cholesky(
             self._weighted() @ cov_factor
             + strata.eye(cov_factor.shape[-1], dtype=cov_factor.dtype, device=cov_factor.device)
@@ -172,11 +176,15 @@ class LowRankMultivariateNormal(Distribution):
 
     def _weighted(self):
         """W^T D^-1."""
-        return self._factor.mT / self._diag.unsqueeze(-2)
+        return self._unbroadcasted_cov_factor.mT / self._unbroadcasted_cov_diag.unsqueeze(-2)
 
     def _expand_into(self, new, batch_shape):
         super()._expand_into(new, batch_shape)
-        new._factor, new._diag, new._capacitance = self._factor, self._diag, self._capacitance
+        new._unbroadcasted_cov_factor, new._unbroadcasted_cov_diag, new._capacitance = (
+            self._unbroadcasted_cov_factor,
+            self._unbroadcasted_cov_diag,
+            self._capacitance,
+        )
 
     mean = property(lambda self: self.loc)
     mode = property(lambda self: self.loc)
@@ -184,7 +192,9 @@ class LowRankMultivariateNormal(Distribution):
     @lazy_property
     def variance(self):
         """The diagonal of the covariance."""
-        return (self._factor.square().sum(-1) + self._diag).expand(self._extended_shape())
+        return (self._unbroadcasted_cov_factor.square().sum(-1) + self._unbroadcasted_cov_diag).expand(
+            self._extended_shape()
+        )
 
     def _full(self, matrix):
         n = self.event_shape[0]
@@ -193,35 +203,40 @@ class LowRankMultivariateNormal(Distribution):
     @lazy_property
     def scale_tril(self):
         """The lower Cholesky factor of the covariance."""
-        root = self._diag.sqrt().unsqueeze(-1)
-        scaled = self._factor / root
+        root = self._unbroadcasted_cov_diag.sqrt().unsqueeze(-1)
+        scaled = self._unbroadcasted_cov_factor / root
         inner = scaled @ scaled.mT
         return self._full(root * cholesky(inner + identity_like(inner)))
 
     @lazy_property
     def covariance_matrix(self):
         """The covariance."""
-        return self._full(self._factor @ self._factor.mT + self._diag.diag_embed())
+        return self._full(
+            self._unbroadcasted_cov_factor @ self._unbroadcasted_cov_factor.mT
+            + self._unbroadcasted_cov_diag.diag_embed()
+        )
 
     @lazy_property
     def precision_matrix(self):
         """The inverse of the covariance."""
         a = solve_triangular(self._capacitance, self._weighted(), upper=False)
-        return self._full(self._diag.reciprocal().diag_embed() - a.mT @ a)
+        return self._full(self._unbroadcasted_cov_diag.reciprocal().diag_embed() - a.mT @ a)
 
     def rsample(self, sample_shape=()):
         shape = self._extended_shape(sample_shape)
         inner = standard(size(shape[:-1], self.cov_factor.shape[-1:]), "normal_", self.loc)
         outer = standard(shape, "normal_", self.loc)
-        return self.loc + times_vector(self._factor, inner) + self._diag.sqrt() * outer
+        return (
+            self.loc + times_vector(self._unbroadcasted_cov_factor, inner) + self._unbroadcasted_cov_diag.sqrt() * outer
+        )
 
     def _half_log_determinant(self):
-        return half_log_determinant(self._capacitance) + 0.5 * self._diag.log().sum(-1)
+        return half_log_determinant(self._capacitance) + 0.5 * self._unbroadcasted_cov_diag.log().sum(-1)
 
     def log_prob(self, value):
         difference = self._checked(value) - self.loc
         inner = times_vector(self._weighted(), difference)
-        distance = (difference.square() / self._diag).sum(-1) - mahalanobis(self._capacitance, inner)
+        distance = (difference.square() / self._unbroadcasted_cov_diag).sum(-1) - mahalanobis(self._capacitance, inner)
         return -self.event_shape[0] * HALF_LOG_TWO_PI - 0.5 * distance - self._half_log_determinant()
 
     def entropy(self):
@@ -289,7 +304,7 @@ class Wishart(FromCovariance, ExponentialFamily):
         n = self.event_shape[-1]
         halves = (self.df.unsqueeze(-1) - strata.arange(n, dtype=self.df.dtype, device=self.df.device)) / 2
         chi = (2 * strata._standard_gamma(halves.expand(size(shape[:-2], (n,))))).sqrt()
-        factor = self._factor @ (standard(shape, "normal_", self.df).tril(-1) + chi.diag_embed())
+        factor = self._unbroadcasted_scale_tril @ (standard(shape, "normal_", self.df).tril(-1) + chi.diag_embed())
         return factor @ factor.mT
 
     def rsample(self, sample_shape=(), max_try_correction=None):
@@ -305,11 +320,11 @@ class Wishart(FromCovariance, ExponentialFamily):
 
     def _log_scale(self):
         """Half the logarithm of the determinant of twice the covariance."""
-        return self.event_shape[-1] * math.log(2) / 2 + half_log_determinant(self._factor)
+        return self.event_shape[-1] * math.log(2) / 2 + half_log_determinant(self._unbroadcasted_scale_tril)
 
     def log_prob(self, value):
         value, nu, p = self._checked(value), self.df, self.event_shape[-1]
-        inner = strata.cholesky_solve(value, self._factor).diagonal(dim1=-2, dim2=-1).sum(-1)
+        inner = strata.cholesky_solve(value, self._unbroadcasted_scale_tril).diagonal(dim1=-2, dim2=-1).sum(-1)
         powers = (nu - p - 1) / 2 * strata.linalg.slogdet(value)[1] - inner / 2
         return powers - nu * self._log_scale() - strata.mvlgamma(nu / 2, p)
 

@@ -74,16 +74,18 @@ class StateDict:
             destination = destination if found is None else found
         return destination
 
-    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, errors):
+    def _load_from_state_dict(
+        self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+    ):
         for hook in self._load_state_dict_pre_hooks.values():
-            hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, errors)
+            hook(self, state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs)
         assign = local_metadata.get("assign_to_params_buffers", False)
         persistent = {n: b for n, b in self._buffers.items() if n not in self._non_persistent_buffers_set}
         own = {n: t for n, t in itertools.chain(self._parameters.items(), persistent.items()) if t is not None}
         for name, tensor in own.items():
             key = prefix + name
             if key in state_dict:
-                self._load_one(name, key, tensor, state_dict[key], assign, errors)
+                self._load_one(name, key, tensor, state_dict[key], assign, error_msgs)
             elif strict and name not in self._optional_names:
                 missing_keys.append(key)
         if type(self).set_extra_state is not StateDict.set_extra_state:
@@ -185,6 +187,10 @@ class StateDict:
     def register_load_state_dict_pre_hook(self, hook):
         """hook(module, state_dict, prefix, local_metadata, strict, missing, unexpected, errors) before loading."""
         return hooks.add(self._load_state_dict_pre_hooks, hook)
+
+    def _register_load_state_dict_pre_hook(self, hook, with_module=False):
+        """The older name of register_load_state_dict_pre_hook, without the module among the hook's arguments."""
+        return self.register_load_state_dict_pre_hook(hook if with_module else lambda module, *args: hook(*args))
 
     def register_load_state_dict_post_hook(self, hook):
         """hook(module, incompatible_keys) after loading; it may change the lists in place."""

@@ -48,7 +48,7 @@ def _indented(text):
 class Module(Tree, StateDict):
     """The base of every network. Assigning a Parameter, a Buffer or a Module to an attribute registers it."""
 
-    training = True
+    training: bool = True
     _hooked = False  # whether a call must check hooks
     _optional_names = frozenset()  # tensors that a state_dict may lack
 

@@ -1,5 +1,7 @@
 """Storage objects: the memory behind a tensor, as `x.untyped_storage()` and `x.storage()` show it."""
 
+import mmap
+
 from .. import _C
 
 
@@ -15,6 +17,33 @@ class UntypedStorage:
         made = cls.__new__(cls)
         made._bytes = tensor._storage_bytes()
         return made
+
+    @classmethod
+    def _over(cls, data):
+        """The storage of exactly these bytes."""
+        made = cls.__new__(cls)
+        made._bytes = data
+        return made
+
+    @classmethod
+    def from_file(cls, filename, shared=False, nbytes=0):
+        """The bytes of a file, read when they are used. With `shared`, writes go to the file, which is made long enough."""
+        with open(filename, "r+b" if shared else "rb") as file:
+            if shared and file.seek(0, 2) < nbytes:
+                file.truncate(nbytes)
+            access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+            mapped = mmap.mmap(file.fileno(), nbytes, access=access) if nbytes else bytearray()
+        return cls._over(_C.from_numpy(mapped) if nbytes else _C.ops["empty"](0, dtype=_C.uint8))
+
+    def untyped(self):
+        """The storage itself."""
+        return self
+
+    def __dlpack__(self, **options):
+        return self._bytes.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self._bytes.__dlpack_device__()
 
     def data_ptr(self):
         """The address of the first byte."""
@@ -32,7 +61,7 @@ class UntypedStorage:
 
     def __getitem__(self, index):
         got = self._bytes[index]
-        return got.item() if isinstance(index, int) else UntypedStorage._of(got)
+        return got.item() if isinstance(index, int) else UntypedStorage._over(got)
 
     def __setitem__(self, index, value):
         self._bytes[index] = value

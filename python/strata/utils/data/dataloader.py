@@ -228,6 +228,12 @@ class DataLoader:
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
 
 
+class _DatasetKind:
+    """How samples are read: by index, or from a stream."""
+
+    Map, Iterable = 0, 1
+
+
 class _BaseDataLoaderIter:
     """One pass over a loader, as an object: the base of PyTorch's iterators. iter(loader) is a generator instead."""
 
