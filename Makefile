@@ -13,7 +13,7 @@ absent  = @echo "make $@: $(1)" >&2; exit 3
 
 .DEFAULT_GOAL := help
 .PHONY: help run test test-cpp test-python check named bench lint tidy format docs clean setup build package configure wheel \
-        asan asan-python tsan fuzz attack verify train-cpu train-cuda train-vgpu train-mps export-onnx trt-benchmark
+        asan asan-python tsan fuzz attack packages verify train-cpu train-cuda train-vgpu train-mps export-onnx trt-benchmark
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -120,6 +120,13 @@ attack: build ## Attack every callable with hostile arguments and compare random
 	STRATA_ATTACK_SEED=$(ATTACK_SEED) STRATA_ATTACK_CALLS=$(ATTACK_CALLS) $(BUILD)/bin/ops_test --gtest_filter='Hostile.*' || status=1; \
 	$(ENV) $(PEER_PYTHON) tests/attack/differential.py --programs $(ATTACK_PROGRAMS) --seed $(ATTACK_SEED) --jobs $(JOBS) || status=1; \
 	if $(PEER_PYTHON) -c 'import torch' 2>/dev/null; then $(ENV) $(PEER_PYTHON) tests/attack/histories.py --histories 2000 --seed $(ATTACK_SEED) || status=1; fi; \
+	exit $$status
+
+# PACKAGES_PYTHON has the packages and no PyTorch, PEER_PYTHON the same packages with PyTorch. See docs/internals/ecosystem.md.
+PACKAGES_PYTHON ?= $(PYTHON)
+packages: package ## Run widely used packages with Strata in the place of torch, and compare models (PACKAGES_PYTHON, PEER_PYTHON with PyTorch)
+	@status=0; $(ENV) $(PACKAGES_PYTHON) tests/packages/run.py || status=1; \
+	if $(PEER_PYTHON) -c 'import torch' 2>/dev/null; then $(ENV) $(PACKAGES_PYTHON) tests/packages/compare_models.py --python $(PACKAGES_PYTHON) --peer $(PEER_PYTHON) || status=1; fi; \
 	exit $$status
 
 FUZZ_SECONDS ?= 60
