@@ -350,4 +350,4 @@ def _softmax_backward_data(grad_output, output, dim, input_dtype):
 
 def as_subclass(input, cls):
     """The tensor as an object of a subclass, which shares its memory."""
-    return _C.Tensor.as_subclass(input, cls)  # also if the subclass has a method of this name
+    return _C._as_subclass(input, cls)  # not the method, which a program may replace by one that calls this
