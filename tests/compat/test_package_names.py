@@ -32,8 +32,9 @@ def test_an_installed_torchvision_is_used(tmp_path):
     (package / "models").mkdir(parents=True)
     (package / "__init__.py").write_text("import torch\nanswer = torch.ones(2).sum().item()\n")
     (package / "models" / "__init__.py").write_text("")
-    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import torchvision; print(torchvision.answer)"
-    assert run(code) == "2.0"
+    for place in ("insert(0, ", "append("):  # before and after the stand-in
+        code = f"import sys; sys.path.{place}{str(tmp_path)!r}); import torchvision, torchvision.models"
+        assert run(code + "; print(torchvision.answer)") == "2.0"
     assert (
         run("import torchvision; print(torchvision.__name__, torchvision.ops.nms is not None)") == "strata.vision True"
     )

@@ -123,7 +123,8 @@ def _target(name):
 
 
 _STAND_IN = os.path.join(os.path.dirname(__file__), "stand_in")
-_installed_torchvision = None
+_UNKNOWN = object()
+_torchvision = _UNKNOWN
 
 
 class _Loader(importlib.abc.Loader):
@@ -145,16 +146,19 @@ class _Loader(importlib.abc.Loader):
             _add_stand_ins(module)
 
 
-def _torchvision_is_installed():
-    """Whether the path has a torchvision other than the stand-in beside this file. It runs on Strata as it is."""
-    global _installed_torchvision
-    if _installed_torchvision is None:
+def _installed_torchvision():
+    """The spec of a torchvision other than the stand-in beside this file, which runs on Strata as it is; None without one.
+
+    The stand-in is before it on the path, so that processes find that first.
+    """
+    global _torchvision
+    if _torchvision is _UNKNOWN:
         path = [folder for folder in sys.path if folder != _STAND_IN]
         spec = importlib.machinery.PathFinder.find_spec("torchvision", path)
         # The package strata-torch installs a copy of the stand-in.
         folders = spec.submodule_search_locations if spec else None
-        _installed_torchvision = any(os.path.isdir(os.path.join(folder, "models")) for folder in folders or ())
-    return _installed_torchvision
+        _torchvision = spec if any(os.path.isdir(os.path.join(f, "models")) for f in folders or ()) else None
+    return _torchvision
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -168,8 +172,10 @@ class _Finder(importlib.abc.MetaPathFinder):
 
     def find_spec(self, name, path=None, target=None):
         package = name.partition(".")[0]
-        if package not in ("torch", "torchvision") or (package == "torchvision" and _torchvision_is_installed()):
+        if package not in ("torch", "torchvision"):
             return None
+        if package == "torchvision" and (installed := _installed_torchvision()) is not None:
+            return installed if name == "torchvision" else None
         target = _target(name)
         if target is None and not name.startswith(tuple(f"{a}." for a in _ABSENT)) and name not in _ABSENT:
             return None
