@@ -179,7 +179,7 @@ def test_no_regions_and_bad_ones():
         ops.roi_align(x, strata.tensor([[7.0, 0, 0, 2, 2]]), 2)
     with pytest.raises(ValueError, match="item 1 is"):
         ops.roi_align(x, [strata.zeros(1, 4), strata.zeros(1, 5)], 2)
-    with pytest.raises(NotImplementedError, match="depends on values"):
+    with pytest.raises(NotImplementedError, match="depends on the values"):
         ops.nms(strata.zeros(3, 4, device="meta"), strata.zeros(3, device="meta"), 0.5)
 
 

@@ -55,13 +55,15 @@ Tensor pinv_of(const Tensor& A, const Tensor& atol, const Tensor& rtol, bool her
 // of the extreme singular values is at least 1 / (norm(R) norm(R^-1)). Otherwise an empty Tensor.
 Tensor solve_by_qr(const Tensor& A, const Tensor& b, double rcond) {
   const bool tall = A.size(-2) >= A.size(-1);
-  if (A.is_meta() || A.numel() == 0 || b.numel() == 0) return {};
+  if (A.numel() == 0 || b.numel() == 0) return {};
   const auto [Q, R] = linalg::qr(tall ? A : mT(A));
-  const Tensor r = autograd::detach(R), unit = expand(eye(r.size(-1), std::nullopt, r.dtype()), r.shape());
-  const Tensor inverse = linalg::solve_triangular(r, unit, true);
-  const Tensor squares = mul(sum(square(r), {-2, -1}), sum(square(inverse), {-2, -1}));
-  const double most = 1 / std::max(rcond, std::numeric_limits<float>::epsilon() * 1e-3);
-  if (!all(lt(squares, most * most)).item<bool>()) return {};  // also for NaN
+  if (!A.is_meta()) {  // where the rank, like other values, is not known: most matrices have full rank
+    const Tensor r = autograd::detach(R), unit = expand(eye(r.size(-1), std::nullopt, r.dtype()), r.shape());
+    const Tensor inverse = linalg::solve_triangular(r, unit, true);
+    const Tensor squares = mul(sum(square(r), {-2, -1}), sum(square(inverse), {-2, -1}));
+    const double most = 1 / std::max(rcond, std::numeric_limits<float>::epsilon() * 1e-3);
+    if (!all(lt(squares, most * most)).item<bool>()) return {};  // also for NaN
+  }
   if (tall) return linalg::solve_triangular(R, matmul(mT(Q), b), true);
   return matmul(Q, linalg::solve_triangular(mT(R), b, false));
 }

@@ -83,7 +83,7 @@ STRATA_OP(nms, "vision.ops.nms(Tensor boxes, Tensor scores, float iou_threshold)
                  "nms: expected one score for each of the {} boxes, got scores of shape {}", boxes.size(0),
                  to_string(scores.shape()));
     STRATA_CHECK(!boxes.is_meta(), NotImplemented,
-                 "nms: the number of boxes to keep depends on values, which a meta tensor does not have");
+                 "nms: the number of boxes to keep depends on the values, which a meta tensor does not have");
     const autograd::NoGrad no_grad;
     const Tensor order = argsort(scores, 0, true, true);
     const Tensor sorted = to(index_select(boxes, 0, order), compute_type(boxes.dtype()));

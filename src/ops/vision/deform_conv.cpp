@@ -4,6 +4,7 @@
 #include "strata/args/vision/deform_conv.h"
 #include "autograd/autograd.h"
 #include "base/checked.h"
+#include "dispatch/autocast.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -129,13 +130,13 @@ STRATA_OP(
   .composite([](const Tensor& input, const Tensor& offset, const Tensor& weight, const Tensor& bias, IntList stride,
                 IntList padding, IntList dilation, const Tensor& mask) {
     const DeformSizes s = deform_sizes(input, weight, offset, mask, stride, padding, dilation);
+    const autocast::Off as_given;  // the dtype stays, also that of the product
     const int64_t each = s.c / s.groups * s.taps();
     const Tensor columns = reshape(moved_columns(s, input, offset, mask), {s.n, s.groups, each, s.places()});
     const Tensor factors = reshape(weight, {1, s.groups, s.out_c / s.groups, each});
     const Tensor result = reshape(matmul(factors, columns), {s.n, s.out_c, s.out[0], s.out[1]});
     return bias ? add(result, reshape(bias, {1, -1, 1, 1})) : result;
   })
-  .autocast(Autocast::Float32)
   .samples({"f(2,4,5,6), f(2,18,3,4), f(3,4,3,3), f(3)",
             "f(1,4,5,5), f(1,16,3,3), f(4,2,2,2), None, 2, 1, 1, f(1,8,3,3)"})
   .error("f(2,4,5,6), f(2,17,3,4), f(3,4,3,3)", ErrorKind::Runtime, "must be a multiple")
