@@ -269,3 +269,11 @@ def test_gradients_of_least_squares(shape):
     b = strata.randn(shape[0], 2, dtype=strata.float64, requires_grad=True)
     assert strata.autograd.gradcheck(lambda *t: L.lstsq(*t).solution, (a, b))
     assert strata.autograd.gradgradcheck(lambda *t: L.lstsq(*t).solution, (a, b))
+
+
+def test_more_factors_than_rows_are_an_error():
+    """Such reflectors would lie outside of the matrix."""
+    for needed in (False, True):
+        a = strata.ones(3, 5, requires_grad=needed)
+        with pytest.raises(RuntimeError, match="tau has shape"):
+            strata.ormqr(a, strata.ones(5), strata.ones(3, 2))

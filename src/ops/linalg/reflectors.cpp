@@ -46,6 +46,17 @@ constexpr auto run_form_q = []<class T>(const Call& c, const cpu::Dense<T>& dens
   out.finish();
 };
 
+// One factor for each of the first reflectors of a matrix, with the same dtype and batch dimensions.
+void check_factors(const TensorImpl& v, const TensorImpl& tau, const char* op) {
+  check_matrix(v, op);
+  const int64_t most = std::min(v.shape[v.ndim - 2], v.shape[v.ndim - 1]);
+  STRATA_CHECK(tau.dtype == v.dtype && tau.ndim == v.ndim - 1 && std::equal(v.shape, v.shape + v.ndim - 2, tau.shape) &&
+                 tau.shape[tau.ndim - 1] <= most,
+               Runtime,
+               "{}: expected at most {} factors tau of dtype {} for each matrix of shape {}, got {} of shape {}", op,
+               most, name_of(v.dtype), to_string(v.sizes()), name_of(tau.dtype), to_string(tau.sizes()));
+}
+
 // Q x or Q^T x with Q = I - V T V^T, where T is (I + D S)^-1 D with D = diag(tau) and S the part of V^T V above the diagonal:
 // a few products and a triangular solve instead of one step per reflector, for gradients.
 Tensor times_q(const Tensor& input, const Tensor& tau, const Tensor& x, bool transposed) {
@@ -84,9 +95,10 @@ STRATA_OP(_apply_reflectors, "_apply_reflectors(Tensor v, Tensor tau, Tensor x, 
   .dtypes({DType::F32, DType::F64})
   .infer([](const args::_apply_reflectors& c) {
     const TensorImpl &v = c.v(), &x = c.x(), &tau = c.tau();
-    STRATA_CHECK(v.ndim >= 2 && x.ndim == v.ndim && tau.ndim == v.ndim - 1, Runtime,
-                 "ormqr: expected matrices with the same number of dimensions, got {} and {}", to_string(v.sizes()),
-                 to_string(x.sizes()));
+    check_factors(v, tau, "ormqr");
+    STRATA_CHECK(x.dtype == v.dtype && x.ndim == v.ndim && std::equal(v.shape, v.shape + v.ndim - 1, x.shape), Runtime,
+                 "ormqr: expected as many rows of dtype {} as the reflectors of shape {} have, got {} of shape {}",
+                 name_of(v.dtype), to_string(v.sizes()), name_of(x.dtype), to_string(x.sizes()));
     set_batch_shape(*c.out(), x, {x.shape[x.ndim - 2], x.shape[x.ndim - 1]});
   })
   .kernel("rows", by_blocks<run_apply_reflectors>)
@@ -104,7 +116,7 @@ STRATA_OP(ormqr, "ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, 
     STRATA_CHECK(other.dim() == input.dim() && other.size(left ? -2 : -1) == m, Runtime,
                  "ormqr: other.shape[{}] must be equal to input.shape[-2], got {} and {}", left ? -2 : -1,
                  to_string(other.shape()), to_string(input.shape()));
-    STRATA_CHECK(tau.dim() == input.dim() - 1 && k <= input.size(-1), Runtime,
+    STRATA_CHECK(tau.dim() == input.dim() - 1 && k <= std::min(m, input.size(-1)), Runtime,
                  "ormqr: tau has shape {}, input has shape {}", to_string(tau.shape()), to_string(input.shape()));
     const Tensor x = left ? other : mT(other);
     const bool turned = left ? transposed : !transposed;  // x Q is the transpose of Q^T x^T
@@ -121,7 +133,8 @@ STRATA_OP(ormqr, "ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, 
   })
   .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3), f(3), f(4,2)", "f(4,3), f(3), f(2,4), False, True"})
-  .error("f(4,3), f(3), f(3,2)", ErrorKind::Runtime, "must be equal");
+  .error("f(4,3), f(3), f(3,2)", ErrorKind::Runtime, "must be equal")
+  .error("f(3,5), f(5), f(3,2)", ErrorKind::Runtime, "tau has shape");
 
 STRATA_OP(_form_q, "_form_q(Tensor A, Tensor tau) -> Tensor")
   .doc("The first n columns of Q, from reflectors below the diagonal of A (m x n).")
@@ -129,8 +142,9 @@ STRATA_OP(_form_q, "_form_q(Tensor A, Tensor tau) -> Tensor")
   .dtypes({DType::F32, DType::F64})
   .infer([](const args::_form_q& c) {
     const TensorImpl& a = c.A();
-    STRATA_CHECK(a.ndim >= 2 && c.tau().ndim == a.ndim - 1, Runtime,
-                 "linalg.householder_product: tau has shape {}, A has shape {}", to_string(c.tau().sizes()),
+    check_factors(a, c.tau(), "linalg.householder_product");
+    STRATA_CHECK(a.shape[a.ndim - 2] >= a.shape[a.ndim - 1], Runtime,
+                 "linalg.householder_product: expected at least as many rows as columns, got shape {}",
                  to_string(a.sizes()));
     set_batch_shape(*c.out(), a, {a.shape[a.ndim - 2], a.shape[a.ndim - 1]});
   })

@@ -1,6 +1,7 @@
 // Rows of a table by index: embedding and embedding_bag.
 #include "strata/args/nn/embedding.h"
 #include "autograd/autograd.h"
+#include "base/host_memory.h"
 #include "base/parallel.h"
 #include "cpu/nn/rows.h"
 #include "cpu/reference.h"
@@ -239,6 +240,15 @@ STRATA_OP(embedding,
   .error("i5(4), f(5)", ErrorKind::Runtime, "must be 2-D")
   .error("f(4), f(5,3)", ErrorKind::Runtime, "expected indices of dtype int64");
 
+namespace {
+// Bags are numbered from 0 and follow each other.
+void check_bags(const int64_t* bag, int64_t count, int64_t bags) {
+  for (int64_t k = 0; k < count; ++k)
+    STRATA_CHECK(bag[k] >= (k ? bag[k - 1] : 0) && bag[k] < bags, Value,
+                 "embedding_bag: expected rising numbers of bags below {}, got {} at {}", bags, bag[k], k);
+}
+}  // namespace
+
 STRATA_OP(_bag_sums, "_bag_sums(Tensor weight, Tensor indices, Tensor bag, int bags, int padding_idx) -> Tensor")
   .doc("Sums of the rows of weight at indices, for bags of consecutive indices.")
   .helper()
@@ -249,6 +259,8 @@ STRATA_OP(_bag_sums, "_bag_sums(Tensor weight, Tensor indices, Tensor bag, int b
                  "embedding_bag: expected a matrix and as many bags as indices, got shapes {}, {} and {}",
                  to_string(w.sizes()), to_string(i.sizes()), to_string(c.bag().sizes()));
     check_indices("embedding_bag", i);
+    check_indices("embedding_bag", c.bag());
+    STRATA_CHECK(c.bags() >= 0, Value, "embedding_bag: expected a number of bags, got {}", c.bags());
     const int64_t shape[] = {c.bags(), w.shape[1]};
     c.out()->dtype = w.dtype;
     c.out()->set_shape(shape);
@@ -257,6 +269,8 @@ STRATA_OP(_bag_sums, "_bag_sums(Tensor weight, Tensor indices, Tensor bag, int b
           [](const args::_bag_sums& c) {
             const int64_t rows = c.weight().shape[0], n = c.weight().shape[1], count = c.indices().numel;
             const cpu::In<int64_t> index(c.indices()), bag(c.bag());
+            check_bags(bag.get(), count, c.bags());
+            check_host_memory(c.bags(), sizeof(int64_t), "embedding_bag");
             std::vector<int64_t> starts(static_cast<size_t>(c.bags() + 1)), used;  // of each bag, within `used`
             used.reserve(static_cast<size_t>(count));
             for (int64_t b = 0, k = 0; b < c.bags(); ++b) {
@@ -281,6 +295,7 @@ STRATA_OP(_bag_sums, "_bag_sums(Tensor weight, Tensor indices, Tensor bag, int b
           [](const args::_bag_sums& c) {
             const int64_t rows = c.weight().shape[0], n = c.weight().shape[1];
             const cpu::In<int64_t> index(c.indices()), bag(c.bag());
+            check_bags(bag.get(), c.indices().numel, c.bags());
             const cpu::In<double> table(c.weight());
             const cpu::Out<double> out(c.out());
             out.fill(0);
