@@ -160,9 +160,11 @@ std::optional<DType> dtype_of_format(const char* format, Py_ssize_t itemsize);  
 Device device_of_object(PyObject* o);                                           // a device object or its name
 Generator* generator_of(PyObject* o);                                           // null if it is not a Generator
 uint64_t seed_of(PyObject* seed);                                               // an int of 64 bits, signed or not
-bool number_value(PyObject* o, Value& v);                                       // a real Python or NumPy number
-bool complex_value(PyObject* o, Complex<double>& z);                            // a complex one, or a tensor of one
-std::string shown(PyObject* text);                                              // of a str, also an invalid UTF-8 one
+// Asks the type, as Python does for special methods: __getattr__ of the object may raise, which a test of the object hides.
+bool has_special_method(PyObject* o, const char* name);
+bool number_value(PyObject* o, Value& v);             // a real Python or NumPy number
+bool complex_value(PyObject* o, Complex<double>& z);  // a complex one, or a tensor of one
+std::string shown(PyObject* text);                    // of a str, also an invalid UTF-8 one
 bool is_sequence(PyObject* o);  // lists, tuples, ranges, arrays and the like; not texts, tensors and dicts
 Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype);  // nested lists, numbers, buffers, tensors: copies
 PyObject* to_list(const Tensor& t);

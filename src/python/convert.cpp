@@ -351,7 +351,7 @@ PyObject* make_with(PyObject* args, PyObject* keywords, bool copy) {
     } else if (!PyList_Check(data) && !PyTuple_Check(data) && PyObject_CheckBuffer(data)) {
       t = share_buffer(data);
       if (type && *type != t.dtype()) t = copy_as(t, *type);
-    } else if (PyObject_HasAttrString(data, "__dlpack__")) {
+    } else if (has_special_method(data, "__dlpack__")) {
       const Object capsule(need(PyObject_CallMethod(data, "__dlpack__", nullptr)));
       t = tensor_of_capsule(capsule.get());
       if (type && *type != t.dtype()) t = copy_as(t, *type);

@@ -55,9 +55,8 @@ bool number_value(PyObject* o, Value& v) {
   return false;
 }
 
-// Asks the type, as Python does for special methods: __getattr__ of the object may raise, which this would hide.
-static bool can_be_complex(PyTypeObject* type) {
-  return PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "__complex__");
+bool has_special_method(PyObject* o, const char* name) {
+  return PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)), name);
 }
 
 bool complex_value(PyObject* o, Complex<double>& z) {
@@ -68,7 +67,7 @@ bool complex_value(PyObject* o, Complex<double>& z) {
     return true;
   }
   const bool numpy = PyObject_CheckBuffer(o) && !PySequence_Check(o) && Py_TYPE(o)->tp_as_number;
-  if (!PyComplex_Check(o) && !(numpy && can_be_complex(Py_TYPE(o)))) return false;
+  if (!PyComplex_Check(o) && !(numpy && has_special_method(o, "__complex__"))) return false;
   const Py_complex value = PyComplex_AsCComplex(o);
   if (value.real == -1 && PyErr_Occurred()) {
     forgive_type_error();

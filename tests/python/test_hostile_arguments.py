@@ -300,7 +300,16 @@ def test_what_an_object_that_resembles_a_number_raises_is_not_lost():
             Number.asked = True
             raise Stop
 
-    for call in (lambda: strata.ones(2).add_(Number()), lambda: strata.ones(2).mul(Number())):
+    class Object:
+        __getattr__ = Number.__getattr__
+
+    calls = (
+        lambda: strata.ones(2).add_(Number()),
+        lambda: strata.ones(2).mul(Number()),
+        lambda: strata.asarray(Object()),
+        lambda: strata.tensor(Object()),
+    )
+    for call in calls:
         Number.asked = False
         with pytest.raises((TypeError, Stop)) as caught:
             call()
