@@ -1,10 +1,10 @@
-# One .cu file to PTX and a fatbin: cmake -DNVCC= -DSOURCE= -DOUT= -DARCHS= -DINCLUDES= -DLINES= -DLEGACY= -DLEGACY_INCLUDES=
-# -P CompileKernel.cmake
+# One .cu file to PTX and a fatbin: cmake -DNVCC= -DLAUNCHER= -DSOURCE= -DOUT= -DARCHS= -DINCLUDES= -DLINES= -DLEGACY=
+# -DLEGACY_INCLUDES= -P CompileKernel.cmake
 #
 # The machine code of every architecture is compiled from one PTX, so the front end runs once. A line `// ptx: compute_80`
 # among the first ten of the file requests a newer PTX than compute_75; architectures below it are left out. With
 # `// ptx: compute_75 compute_80` the first is embedded, and the second is what newer architectures are compiled from.
-# LEGACY: the compiler for sm_61, see EmbedCuda.cmake; empty: none.
+# LAUNCHER: ccache and its environment, or empty. LEGACY: the compiler for sm_61, see EmbedCuda.cmake; empty: none.
 file(STRINGS ${SOURCE} marker LIMIT_COUNT 10 REGEX "^// ptx: compute_")
 set(virtuals compute_75)
 if(marker)
@@ -25,15 +25,16 @@ function(run)
   execute_process(COMMAND ${ARGN} RESULT_VARIABLE result)
   if(NOT result EQUAL 0)
     file(REMOVE ${OUT}.ptx ${OUT}.fatbin)
-    message(FATAL_ERROR "${SOURCE}: ${ARGV0} failed")
+    message(FATAL_ERROR "${SOURCE}: this command failed: ${ARGN}")
   endif()
 endfunction()
 
-run(${NVCC} -ptx -arch=${embedded} ${flags} -MD -MF ${OUT}.d -MT ${OUT}.ptx ${SOURCE} -o ${OUT}.ptx)
+# -c changes nothing for nvcc, but ccache caches only calls that have it.
+run(${LAUNCHER} ${NVCC} -c -ptx -arch=${embedded} ${flags} -MD -MF ${OUT}.d -MT ${OUT}.ptx ${SOURCE} -o ${OUT}.ptx)
 set(newest_ptx ${OUT}.ptx)
 if(NOT newest STREQUAL embedded)
   set(newest_ptx ${OUT}.${newest}.ptx)
-  run(${NVCC} -ptx -arch=${newest} ${flags} ${SOURCE} -o ${newest_ptx})
+  run(${LAUNCHER} ${NVCC} -c -ptx -arch=${newest} ${flags} ${SOURCE} -o ${newest_ptx})
 endif()
 string(REGEX REPLACE "[^0-9]" "" lowest "${embedded}")
 string(REGEX REPLACE "[^0-9]" "" new "${newest}")

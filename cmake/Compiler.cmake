@@ -38,24 +38,20 @@ if(STRATA_SANITIZE)
   endif()
 endif()
 
-# ccache with paths relative to the checkout: all build trees, clones and work trees share one cache.
+# ccache with paths relative to the checkout: all build trees, clones and work trees share one cache. It caches files that
+# use a precompiled header only if it may ignore macros of the header that they do not use, and time macros.
 find_program(STRATA_CCACHE ccache)
 find_program(STRATA_ENV env)
 mark_as_advanced(STRATA_CCACHE STRATA_ENV)
 if(STRATA_CCACHE AND STRATA_ENV AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER
-    ${STRATA_ENV} CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1 ${STRATA_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${STRATA_ENV} CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+    CCACHE_SLOPPINESS=pch_defines,time_macros ${STRATA_CCACHE})
 else()
   target_compile_options(strata_flags INTERFACE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)  # ccache does it by itself
 endif()
 
-# Precompiled headers save a fifth of a build from nothing. Not with ccache: it shares results between checkouts, which
-# precompiled headers, full of absolute paths, would prevent.
-set(precompile OFF)
-if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(precompile ON)
-endif()
-option(STRATA_PRECOMPILE "Precompile the headers that most files of a layer include" ${precompile})
+# Precompiled headers save a fifth of a build from nothing.
+option(STRATA_PRECOMPILE "Precompile the headers that most files of a layer include" ON)
 
 # A third of a build from nothing is spent reading the same headers. A debug build stays in files: they are rebuilt often.
 set(unity OFF)

@@ -92,7 +92,8 @@ function(strata_embed_kernels target)
     else()
       add_custom_command(OUTPUT ${base}.ptx ${base}.fatbin DEPENDS ${file} ${PROJECT_SOURCE_DIR}/cmake/CompileKernel.cmake
         DEPFILE ${base}.d
-        COMMAND ${CMAKE_COMMAND} -DNVCC=${STRATA_NVCC} -DSOURCE=${file} -DOUT=${base} "-DARCHS=${cuda_archs}"
+        COMMAND ${CMAKE_COMMAND} -DNVCC=${STRATA_NVCC} "-DLAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER}" -DSOURCE=${file}
+          -DOUT=${base} "-DARCHS=${cuda_archs}"
           "-DINCLUDES=${STRATA_INCLUDE_DIRS}" -DLINES=$<CONFIG:Debug>
           "-DLEGACY=${cuda_legacy}" "-DLEGACY_INCLUDES=${cuda_legacy_includes}" -P ${PROJECT_SOURCE_DIR}/cmake/CompileKernel.cmake
         COMMENT "Compiling kernels of ${name}.cu" VERBATIM)
