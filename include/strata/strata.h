@@ -43,6 +43,7 @@
 #include "strata/nn/modules.h"
 #include "strata/operators.h"
 #include "strata/ops.h"
+#include "strata/sparse.h"
 #include "strata/tensor_methods.h"
 #include "tensor/generator.h"
 #include "tensor/std_complex.h"

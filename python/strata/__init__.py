@@ -59,7 +59,7 @@ float = float32
 double, half, short, int, long = float64, float16, int16, int32, int64
 cfloat, cdouble = complex64, complex128
 inf, nan, pi, e, newaxis = _C.inf, _C.nan, 3.141592653589793, 2.718281828459045, None
-strided = "strided"
+strided, sparse_coo, sparse_csr = "strided", "sparse_coo", "sparse_csr"
 contiguous_format, preserve_format, channels_last, channels_last_3d = (
     "contiguous_format",
     "preserve_format",
@@ -122,6 +122,7 @@ _LATER = (
     "multiprocessing",
     "ops",
     "optim",
+    "sparse",
     "vision",
 )  # imported on first use, so that importing strata stays fast
 __all__ = [name for name in [*globals(), *_LATER] if not name.startswith("_")]

@@ -80,8 +80,36 @@ def is_nonzero(self):
 
 @_method
 def to_dense(self, dtype=None, *, masked_grad=True):
-    """The tensor itself: there are no sparse tensors."""
+    """The tensor itself, which is dense; sparse tensors have their own."""
     return self if dtype is None else self.to(dtype)
+
+
+@_method
+def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=None):
+    """The elements that are not zero, as a sparse tensor."""
+    from .sparse import _create
+
+    return _create.to_sparse(self, sparse_dim, layout=layout)
+
+
+@_method
+def to_sparse_coo(self):
+    """The elements that are not zero, by coordinates."""
+    return self.to_sparse()
+
+
+@_method
+def to_sparse_csr(self, dense_dim=None):
+    """The elements of a matrix that are not zero, in compressed rows."""
+    return self.to_sparse(layout="sparse_csr")
+
+
+@_method
+def sparse_mask(self, mask):
+    """The elements at the places of a sparse mask."""
+    from .sparse import _functions
+
+    return _functions.sparse_mask(self, mask)
 
 
 @_method
@@ -90,10 +118,20 @@ def is_distributed(self):
     return False
 
 
-@_method
-def is_coalesced(self):
-    """Raises: there are no sparse tensors."""
-    raise RuntimeError("is_coalesced expected sparse coordinate tensor layout but got Strided")
+def _sparse_only(name):
+    def refuse(self):
+        raise RuntimeError(
+            f"{name} expected sparse coordinate tensor layout but got Strided; to_sparse() converts a tensor"
+        )
+
+    refuse.__name__, refuse.__doc__ = name, "Raises: this tensor is dense."
+    return _method(refuse)
+
+
+for (
+    _name
+) in "is_coalesced coalesce indices values _indices _values _nnz sparse_dim dense_dim crow_indices col_indices".split():
+    _sparse_only(_name)
 
 
 @_method

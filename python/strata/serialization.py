@@ -35,11 +35,16 @@ def save(obj, f, pickle_module=None, pickle_protocol=2, _use_new_zipfile_seriali
             f.write(_C._save(obj, None))
         else:
             _C._save(obj, f)
-    except TypeError:
+    except (TypeError, NotImplementedError):  # the latter: sparse tensors
         if format is not None:
             raise
         _save_torch(obj, f, pickle_protocol)
     return None
+
+
+def _get_layout(name):
+    """The layout of a pickle of PyTorch."""
+    return name.rpartition(".")[2]
 
 
 def _save_torch(obj, f, protocol):

@@ -20,6 +20,9 @@ REFUSED = {
     "index": ("f(4,3), [b(4)]", "f(4,3), [b(4,3)]"),
     "lstm.data": ALL,
     "_masked_select": ALL,
+    "_sparse_coalesce": ALL,  # as unique
+    "_sparse_product": ("t[0,0,2], t[1,2,0], f(3), t[0,2,2,3], t[0,1,3], f(3)",),  # as repeat_interleave
+    "_sparse_softmax": ("t[[2,0,2], [1,3,2]], f(3), [3, 4], 1", "t[[2,0,2], [1,3,2]], f(3,2), [3, 4, 2], 0, True"),
     "masked_select": ALL,
     "nn.functional.one_hot": ("i4(5)", "i3()"),
     "nonzero": ALL,

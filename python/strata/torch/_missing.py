@@ -11,7 +11,7 @@ _INSTEAD = {
     "torch.export": "save the state_dict() and rebuild the model where it is needed",
     "torch.ao": "use strata.amp, or convert tensors to float8 yourself",
     "torch.quantization": "use strata.amp, or convert tensors to float8 yourself",
-    "torch.sparse": "use dense tensors, or index_add and scatter_add",
+    "torch.sparse": "use sparse_coo_tensor() or sparse_csr_tensor()",
     "torch.utils.cpp_extension": "use strata.cuda.load_inline for kernels, strata.library for ops in C++",
     "torchvision.models": "define the network with nn modules",
 }

@@ -22,6 +22,8 @@ _HOME = {
     "vmap": "functions",
     "layout": "types",
     "memory_format": "types",
+    **dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor", "sparse_compressed_tensor"), "..sparse"),
+    **dict.fromkeys(("spmm", "smm", "hspmm"), "..sparse"),
     "Stream": "..cuda",
     "Event": "..cuda",
 }

@@ -22,6 +22,14 @@ def _rebuild_tensor_v3(storage, storage_offset, size, stride, requires_grad, bac
     return tensor.requires_grad_() if requires_grad else tensor
 
 
+def _rebuild_sparse_tensor(layout, data):
+    from .. import sparse
+
+    if layout == "sparse_coo":
+        return sparse.sparse_coo_tensor(*data[:3], is_coalesced=data[3] if len(data) > 3 else None)
+    return sparse.sparse_compressed_tensor(*data, layout=layout)
+
+
 def _rebuild_parameter(data, requires_grad, backward_hooks):
     return Parameter(data, requires_grad)
 

@@ -34,6 +34,8 @@ class _Global:
 _REBUILD = _Global("torch._utils", "_rebuild_tensor_v2")
 _REBUILD_TYPED = _Global("torch._utils", "_rebuild_tensor_v3")
 _REBUILD_PARAMETER = _Global("torch._utils", "_rebuild_parameter")
+_REBUILD_SPARSE = _Global("torch._utils", "_rebuild_sparse_tensor")
+_LAYOUT = _Global("torch.serialization", "_get_layout")
 _REBUILD_TYPE = _Global("torch._tensor", "_rebuild_from_type_v2")
 _SIZE, _DEVICE, _TENSOR = _Global("torch", "Size"), _Global("torch", "device"), _Global("torch", "Tensor")
 
@@ -120,6 +122,8 @@ class _Pickler(pickle._Pickler):  # the one in Python: the other cannot write na
     def _reduce_tensor(self, tensor):
         from ..nn.parameter import Parameter
 
+        if tensor.layout != "strided":
+            return _reduce_sparse(tensor)
         if tensor.is_meta:
             raise NotImplementedError("save: a tensor on device meta has no values; save its shape")
         values = tensor.detach()
@@ -152,6 +156,15 @@ class _Reduced:
 
     def __reduce__(self):
         return self.parts
+
+
+def _reduce_sparse(tensor):
+    layout = _Reduced(_LAYOUT, (f"torch.{tensor.layout}",))
+    if tensor.layout == "sparse_csr":
+        parts = (tensor.crow_indices(), tensor.col_indices(), tensor.values().detach(), tensor.shape)
+    else:
+        parts = (tensor._indices(), tensor._values().detach(), tensor.shape, tensor.is_coalesced())
+    return _REBUILD_SPARSE, (layout, parts)
 
 
 def _reduce_module(module, protocol):

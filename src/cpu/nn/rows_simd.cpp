@@ -90,6 +90,62 @@ void SumFloat(const float* table, int64_t d, const int64_t* rows, int64_t count,
 void SumDouble(const double* table, int64_t d, const int64_t* rows, int64_t count, double* y) {
   sum_of_rows(table, d, rows, count, y);
 }
+
+template <class T> struct WeightedRow {
+  const T* at;
+  T weight;
+};
+// y becomes the sum of weighted rows, or is added to it: up to four of them, so that y is read and written once.
+template <class T, int kRows> void add_weighted(T* y, const WeightedRow<T>* rows, bool add, int64_t d) {
+  const hn::ScalableTag<T> tag;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(tag));
+  int64_t k = 0;
+  for (; k + lanes <= d; k += lanes) {
+    auto sum = add ? hn::LoadU(tag, y + k) : hn::Zero(tag);
+    for (int row = 0; row < kRows; ++row)
+      sum = hn::MulAdd(hn::Set(tag, rows[row].weight), hn::LoadU(tag, rows[row].at + k), sum);
+    hn::StoreU(sum, tag, y + k);
+  }
+  for (; k < d; ++k) {
+    T sum = add ? y[k] : T(0);
+    for (int row = 0; row < kRows; ++row) sum = std::fma(rows[row].weight, rows[row].at[k], sum);
+    y[k] = sum;
+  }
+}
+template <class T>
+void sum_of_weighted_rows(const T* table, int64_t d, const int64_t* rows, const T* weights, int64_t count, T* y) {
+  if (count == 0) std::fill_n(y, d, T(0));
+  WeightedRow<T> some[4];
+  for (int64_t i = 0; i < count; i += 4) {
+    const int64_t n = std::min<int64_t>(4, count - i);
+    for (int64_t r = 0; r < n; ++r) some[r] = {table + rows[i + r] * d, weights[i + r]};
+    if (n == 4) add_weighted<T, 4>(y, some, i > 0, d);
+    for (int64_t r = 0; n < 4 && r < n; ++r) add_weighted<T, 1>(y, some + r, i + r > 0, d);
+  }
+}
+void SumWeightedFloat(const float* table, int64_t d, const int64_t* rows, const float* weights, int64_t count,
+                      float* y) {
+  sum_of_weighted_rows(table, d, rows, weights, count, y);
+}
+void SumWeightedDouble(const double* table, int64_t d, const int64_t* rows, const double* weights, int64_t count,
+                       double* y) {
+  sum_of_weighted_rows(table, d, rows, weights, count, y);
+}
+
+template <class T> T product_of_rows(const T* a, const T* b, int64_t d) {
+  const hn::ScalableTag<T> tag;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(tag));
+  auto sum = hn::Zero(tag);
+  int64_t k = 0;
+  for (; k + lanes <= d; k += lanes) sum = hn::MulAdd(hn::LoadU(tag, a + k), hn::LoadU(tag, b + k), sum);
+  if (k < d) {
+    const auto rest = hn::FirstN(tag, static_cast<size_t>(d - k));
+    sum = hn::MulAdd(hn::MaskedLoad(rest, tag, a + k), hn::MaskedLoad(rest, tag, b + k), sum);
+  }
+  return hn::GetLane(hn::SumOfLanes(tag, sum));
+}
+float ProductFloat(const float* a, const float* b, int64_t d) { return product_of_rows(a, b, d); }
+double ProductDouble(const double* a, const double* b, int64_t d) { return product_of_rows(a, b, d); }
 }  // namespace
 }  // namespace strata::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -100,6 +156,10 @@ HWY_EXPORT(DistancesFloat);
 HWY_EXPORT(DistancesDouble);
 HWY_EXPORT(SumFloat);
 HWY_EXPORT(SumDouble);
+HWY_EXPORT(SumWeightedFloat);
+HWY_EXPORT(SumWeightedDouble);
+HWY_EXPORT(ProductFloat);
+HWY_EXPORT(ProductDouble);
 void distances_after(const float* x, int64_t n, int64_t d, int64_t i, float* out) {
   HWY_DYNAMIC_DISPATCH(DistancesFloat)(x, n, d, i, out);
 }
@@ -112,5 +172,15 @@ void sum_rows(const float* table, int64_t d, const int64_t* rows, int64_t count,
 void sum_rows(const double* table, int64_t d, const int64_t* rows, int64_t count, double* y) {
   HWY_DYNAMIC_DISPATCH(SumDouble)(table, d, rows, count, y);
 }
+void sum_weighted_rows(const float* table, int64_t d, const int64_t* rows, const float* weights, int64_t count,
+                       float* y) {
+  HWY_DYNAMIC_DISPATCH(SumWeightedFloat)(table, d, rows, weights, count, y);
+}
+void sum_weighted_rows(const double* table, int64_t d, const int64_t* rows, const double* weights, int64_t count,
+                       double* y) {
+  HWY_DYNAMIC_DISPATCH(SumWeightedDouble)(table, d, rows, weights, count, y);
+}
+float row_product(const float* a, const float* b, int64_t d) { return HWY_DYNAMIC_DISPATCH(ProductFloat)(a, b, d); }
+double row_product(const double* a, const double* b, int64_t d) { return HWY_DYNAMIC_DISPATCH(ProductDouble)(a, b, d); }
 }  // namespace strata::cpu
 #endif

@@ -1,0 +1,138 @@
+"""Functions that make sparse tensors."""
+
+from .. import _C
+from ._tensor import compressed, coordinates, unknown_layout
+
+ops, Tensor = _C.ops, _C.Tensor
+
+
+def _index_tensor(data, device, what):
+    t = data if isinstance(data, Tensor) else _C.tensor(data)
+    if t.numel() == 0:
+        t = t.to(_C.int64)
+    if t.dtype not in (_C.int64, _C.int32, _C.int16, _C.int8, _C.uint8):
+        raise RuntimeError(f"{what}: expected integers, got {t.dtype}")
+    return t.detach().to(device=device, dtype=_C.int64)
+
+
+def _value_tensor(data, dtype, device):
+    t = data if isinstance(data, Tensor) else _C.tensor(data)
+    device = t.device if device is None else device
+    return t.to(device=device, dtype=t.dtype if dtype is None else dtype)
+
+
+def _finished(made, requires_grad):
+    return made.requires_grad_() if requires_grad else made
+
+
+def sparse_coo_tensor(
+    indices=None,
+    values=None,
+    size=None,
+    *,
+    dtype=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+    check_invariants=None,
+    is_coalesced=None,
+):
+    """A tensor with values at the coordinates in the columns of indices. Coordinates may repeat: their values add up.
+
+    Without a size it is just large enough for the indices. sparse_coo_tensor(size) has no elements."""
+    if values is None:
+        if indices is None and size is None:
+            raise TypeError("sparse_coo_tensor: expected indices and values, or a size")
+        size = tuple(size if size is not None else indices)
+        indices = ops["zeros"]((len(size), 0), dtype=_C.int64, device=device)
+        values = ops["zeros"]((0,), dtype=dtype, device=device)
+    values = _value_tensor(values, dtype, device)
+    if values.dim() == 0:
+        values = values.expand(_index_tensor(indices, values.device, "sparse_coo_tensor").shape[1])
+    indices = _index_tensor(indices, values.device, "sparse_coo_tensor")
+    if indices.dim() == 1 and indices.numel() == 0:
+        indices = indices.reshape(0 if size is None else len(size) - values.dim() + 1, 0)
+    if indices.dim() != 2:
+        raise RuntimeError(f"sparse_coo_tensor: indices must be sparse_dim x nnz, but got shape {list(indices.shape)}")
+    if size is None:
+        largest = (indices.amax(1) + 1).tolist() if indices.shape[1] else [0] * indices.shape[0]
+        size = (*largest, *values.shape[1:])
+    size = tuple(size)
+    indices = ops["_sparse_check"](indices, values.detach(), size)
+    if indices.requires_grad or not values.is_floating_point() and requires_grad:
+        raise RuntimeError("sparse_coo_tensor: only tensors of floating-point dtype can require gradients")
+    made = coordinates(indices, values.detach() if requires_grad else values, size, bool(is_coalesced))
+    return _finished(made, requires_grad)
+
+
+def sparse_csr_tensor(
+    crow_indices,
+    col_indices,
+    values,
+    size=None,
+    *,
+    dtype=None,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+    check_invariants=None,
+):
+    """A matrix in compressed rows: crow_indices has the place of each row's first element, and one after the last.
+
+    The indices are always checked: they rise within a row, and are within the size."""
+    values = _value_tensor(values, dtype, device)
+    starts = _index_tensor(crow_indices, values.device, "sparse_csr_tensor")
+    columns = _index_tensor(col_indices, values.device, "sparse_csr_tensor")
+    if starts.dim() != 1 or starts.numel() == 0 or columns.dim() != 1 or values.shape != columns.shape:
+        raise RuntimeError(
+            "sparse_csr_tensor: expected vectors of at least one crow_index and of as many col_indices as values, got shapes "
+            f"{list(starts.shape)}, {list(columns.shape)} and {list(values.shape)}"
+        )
+    if size is None:
+        size = (starts.numel() - 1, int(columns.max()) + 1 if columns.numel() else 0)
+    size = tuple(size)
+    if len(size) != 2 or size[0] != starts.numel() - 1:
+        raise RuntimeError(f"sparse_csr_tensor: {starts.numel()} crow_indices do not fit a matrix of size {list(size)}")
+    _check_compressed(starts, columns, size)
+    made = compressed(starts, columns, values.detach() if requires_grad else values, size)
+    return _finished(made, requires_grad)
+
+
+def _check_compressed(starts, columns, size):
+    if starts.is_meta:
+        return
+    count = columns.numel()
+    lengths = starts[1:] - starts[:-1]
+    if int(starts[0]) != 0 or int(starts[-1]) != count or bool((lengths < 0).any()):
+        raise RuntimeError(
+            f"sparse_csr_tensor: crow_indices must rise from 0 to the number of elements, {count}, got {starts.tolist()[:8]}"
+        )
+    if count and (int(columns.min()) < 0 or int(columns.max()) >= size[1]):
+        raise RuntimeError(
+            f"sparse_csr_tensor: col_indices must be within 0 and {size[1] - 1}, found {int(columns.min())} to {int(columns.max())}"
+        )
+    rows = ops["_expand_indices"](starts, count)
+    if bool(((columns[1:] <= columns[:-1]) & (rows[1:] == rows[:-1])).any()):
+        raise RuntimeError("sparse_csr_tensor: col_indices must rise within each row, without repetitions")
+
+
+def sparse_compressed_tensor(compressed_indices, plain_indices, values, size=None, *, layout=None, **options):
+    """sparse_csr_tensor() by a layout; other compressed layouts are not supported."""
+    if layout != "sparse_csr":
+        raise unknown_layout(layout)
+    return sparse_csr_tensor(compressed_indices, plain_indices, values, size, **options)
+
+
+def to_sparse(input, sparse_dim=None, *, layout=None):
+    """The elements of a dense tensor that are not zero; of its first sparse_dim dimensions, if it is given."""
+    if isinstance(sparse_dim, str):
+        sparse_dim, layout = None, sparse_dim
+    n = input.dim() if sparse_dim is None else sparse_dim
+    if not 0 < n <= input.dim() and not (n == 0 == input.dim()):
+        raise RuntimeError(f"to_sparse: expected between 1 and {input.dim()} sparse dimensions, got {n}")
+    rest = tuple(range(n, input.dim()))
+    found = input.detach() != 0
+    places = ops["nonzero"](found.any(rest) if rest else found).t().contiguous()
+    values = input[tuple(places)] if n else input.reshape(1)[: places.shape[1]]
+    made = coordinates(places, values, input.shape, True)
+    return made if layout in (None, "sparse_coo") else made._in_layout(layout)

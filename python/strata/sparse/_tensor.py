@@ -1,0 +1,364 @@
+"""The class of sparse tensors. An object is a Tensor without memory, of the shape and dtype, and holds the index tensors
+and the values as plain tensors. Functions reach it by __torch_function__; _functions has a table of those it knows."""
+
+from .. import _C
+
+Tensor, ops = _C.Tensor, _C.ops
+
+
+class SparseTensor(Tensor):
+    """A tensor of which only the listed elements are stored. sparse_coo_tensor(), sparse_csr_tensor() and to_sparse() make
+    one. Gradients flow through values()."""
+
+    # --- properties of the values ---------------------------------------------------------------------------------------
+
+    @property
+    def device(self):
+        return self._held.device
+
+    @property
+    def layout(self):
+        return self._layout
+
+    @property
+    def is_sparse(self):
+        return self._layout == "sparse_coo"
+
+    @property
+    def is_sparse_csr(self):
+        return self._layout == "sparse_csr"
+
+    @property
+    def is_meta(self):
+        return self._held.is_meta
+
+    @property
+    def is_cuda(self):
+        return self._held.is_cuda
+
+    @property
+    def is_cpu(self):
+        return self._held.is_cpu
+
+    @property
+    def is_leaf(self):
+        return self._held.is_leaf
+
+    @property
+    def grad_fn(self):
+        return self._held.grad_fn
+
+    @property
+    def requires_grad(self):
+        return self._held.requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value):
+        self._held.requires_grad = value
+
+    @property
+    def grad(self):
+        grad = self._held.grad
+        return None if grad is None else self._with(grad)
+
+    @grad.setter
+    def grad(self, value):
+        if value is not None and not (isinstance(value, SparseTensor) and value._nnz() == self._nnz()):
+            raise RuntimeError(
+                f"grad: expected None or a sparse tensor of {self._nnz()} elements, got {type(value).__name__}"
+            )
+        self._held.grad = None if value is None else value._held
+
+    @property
+    def data(self):
+        return self.detach()
+
+    @property
+    def T(self):
+        return self.t()
+
+    @property
+    def mT(self):
+        return self.transpose(-2, -1)
+
+    # --- the parts ------------------------------------------------------------------------------------------------------
+
+    def _nnz(self):
+        return self._held.shape[0]
+
+    def _indices(self):
+        self._expect("sparse_coo", "indices")
+        return self._places
+
+    def _values(self):
+        return self._held
+
+    def indices(self):
+        """The coordinates [sparse_dim, count] of a coalesced tensor."""
+        if self._layout == "sparse_coo" and not self._coalesced:
+            raise RuntimeError("Cannot get indices on an uncoalesced tensor, please call .coalesce() first")
+        return self._indices()
+
+    def values(self):
+        """The stored elements [count, ...], of a coalesced tensor or one in compressed rows."""
+        if self._layout == "sparse_coo" and not self._coalesced:
+            raise RuntimeError("Cannot get values on an uncoalesced tensor, please call .coalesce() first")
+        return self._held
+
+    def crow_indices(self):
+        """The place of the first element of each row, and one after the last."""
+        self._expect("sparse_csr", "crow_indices")
+        return self._places[0]
+
+    def col_indices(self):
+        """The column of each element."""
+        self._expect("sparse_csr", "col_indices")
+        return self._places[1]
+
+    def sparse_dim(self):
+        """The number of dimensions with indices."""
+        return 2 if self._layout == "sparse_csr" else self._places.shape[0]
+
+    def dense_dim(self):
+        """The number of dimensions of each stored element."""
+        return self.dim() - self.sparse_dim()
+
+    def is_coalesced(self):
+        """Whether the coordinates are in order, each once."""
+        self._expect("sparse_coo", "is_coalesced")
+        return self._coalesced
+
+    def coalesce(self):
+        """The same tensor with its coordinates in order, the values of equal ones added."""
+        self._expect("sparse_coo", "coalesce")
+        if self._coalesced:
+            return self
+        indices, values = ops["_sparse_coalesce"](self._places, self._held, self.shape)
+        return coordinates(indices, values, self.shape, True)
+
+    def _coalesced_(self, value):
+        self._coalesced = value
+        return self
+
+    # --- conversions ----------------------------------------------------------------------------------------------------
+
+    def to_dense(self, dtype=None, *, masked_grad=True):
+        """The dense tensor; values of equal coordinates are added."""
+        coo = self.to_sparse_coo()
+        dense = ops["_sparse_to_dense"](coo._places, coo._held, coo.shape)
+        return dense if dtype is None else dense.to(dtype)
+
+    def to_sparse(self, *args, layout=None):
+        """The same elements in another layout; sparse_coo unless one is given."""
+        if args and (len(args) > 1 or args[0] != self.sparse_dim()):
+            raise NotImplementedError(
+                f"to_sparse: expected {self.sparse_dim()} sparse dimensions, as the tensor has, got {args}"
+            )
+        return self._in_layout(layout or "sparse_coo")
+
+    def to_sparse_coo(self):
+        """By coordinates."""
+        return self._in_layout("sparse_coo")
+
+    def to_sparse_csr(self, dense_dim=None):
+        """In compressed rows."""
+        return self._in_layout("sparse_csr")
+
+    def _in_layout(self, layout):
+        if layout == self._layout:
+            return self
+        if layout == "sparse_coo":
+            starts, columns = self._places
+            rows = ops["_expand_indices"](starts, columns.shape[0])
+            return coordinates(ops["stack"]([rows, columns]), self._held, self.shape, True)
+        if layout == "sparse_csr":
+            if self.dim() != 2 or self.sparse_dim() != 2:
+                raise RuntimeError(
+                    f"to_sparse_csr: expected a sparse matrix, got shape {list(self.shape)} with {self.sparse_dim()} sparse dimensions"
+                )
+            coo = self.coalesce()
+            starts = ops["_compress_indices"](coo._places[0].contiguous(), self.shape[0])
+            return compressed(starts, coo._places[1].contiguous(), coo._held, self.shape)
+        raise unknown_layout(layout)
+
+    def to(self, *args, **kwargs):
+        """On another device or in another dtype, as Tensor.to()."""
+        like = args[0]._held if args and isinstance(args[0], SparseTensor) else args[0] if args else None
+        held = self._held.to(*([like, *args[1:]] if args else ()), **kwargs)
+        places = self._map_places(lambda t: t.to(held.device))
+        return self if held is self._held else rebuilt(self, places, held)
+
+    def cpu(self):
+        """On the CPU."""
+        return self.to("cpu")
+
+    def cuda(self, device=None, **_):
+        """On an NVIDIA GPU."""
+        return self.to("cuda" if device is None else device)
+
+    def detach(self):
+        """The same elements without history."""
+        return self._with(self._held.detach())
+
+    def clone(self, **_):
+        """A copy, through which gradients flow."""
+        return rebuilt(self, self._map_places(lambda t: t.clone()), self._held.clone())
+
+    def requires_grad_(self, requires_grad=True):
+        """Sets whether gradients are recorded, and returns the tensor."""
+        self._held.requires_grad_(requires_grad)
+        return self
+
+    def retain_grad(self):
+        """Keeps the gradient after backward()."""
+        self._held.retain_grad()
+
+    # --- inner helpers --------------------------------------------------------------------------------------------------
+
+    def _expect(self, layout, what):
+        if self._layout != layout:
+            raise RuntimeError(f"{what} expected {layout} layout but got {self._layout}")
+
+    def _map_places(self, f):
+        return tuple(map(f, self._places)) if isinstance(self._places, tuple) else f(self._places)
+
+    def _with(self, values):
+        return rebuilt(self, self._places, values)
+
+    # --- Python ---------------------------------------------------------------------------------------------------------
+
+    def __repr__(self, *, tensor_contents=None):
+        names = ("crow_indices", "col_indices") if self._layout == "sparse_csr" else ("indices",)
+        places = self._places if isinstance(self._places, tuple) else (self._places,)
+        parts = [_part(n, t) for n, t in zip((*names, "values"), (*places, self._held.detach()), strict=True)]
+        package = str(_C.float32).partition(".")[0]  # torch for programs that imported Strata under that name
+        facts = [f"size={tuple(self.shape)}", f"nnz={self._nnz()}", f"layout={package}.{self._layout}"]
+        if self.device.type != "cpu":
+            facts.insert(0, f"device='{self.device}'")
+        if self.requires_grad:
+            facts.append("requires_grad=True" if self.is_leaf else f"grad_fn=<{self.grad_fn.name()}>")
+        return "tensor(" + ",\n       ".join([*parts, ", ".join(facts)]) + ")"
+
+    __str__ = __repr__
+
+    def __reduce_ex__(self, protocol):
+        parts = (
+            self._places,
+            self._held.detach(),
+            tuple(self.shape),
+            self._layout,
+            self._coalesced,
+            self.requires_grad,
+        )
+        return _unpickled, parts
+
+    def __deepcopy__(self, memo):
+        if not self.is_leaf:
+            raise RuntimeError("only sparse tensors without history can be copied by deepcopy; detach() it first")
+        made = rebuilt(self, self._map_places(lambda t: t.clone()), self._held.detach().clone())
+        memo[id(self)] = made.requires_grad_(self.requires_grad)
+        return made
+
+    def __copy__(self):
+        return self._with(self._held)
+
+    def __len__(self):
+        if not self.dim():
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __bool__(self):
+        raise RuntimeError("the truth of a sparse tensor is not defined; use to_dense()")
+
+    def numpy(self, *, force=False):
+        """Raises: an array is dense."""
+        raise TypeError("can't convert a sparse tensor to numpy; use to_dense() first")
+
+    def __array__(self, *args, **kwargs):
+        return self.numpy()
+
+    def __iter__(self):
+        raise NotImplementedError("a sparse tensor cannot be iterated over; use to_dense() or indices() and values()")
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        from ._functions import HANDLERS
+
+        name = getattr(func, "__name__", str(func))
+        if name == "__get__":  # of a property
+            name = func.__self__.__name__
+        if name in _OF_THE_SHAPE:
+            with _C.DisableTorchFunctionSubclass():
+                return func(*args, **(kwargs or {}))
+        handler = HANDLERS.get(name)
+        if handler is None:
+            raise NotImplementedError(f"{name} is not available for sparse tensors; convert them with to_dense() first")
+        return handler(*args, **(kwargs or {}))
+
+
+# What an object without memory has.
+_OF_THE_SHAPE = frozenset(
+    "shape dtype ndim itemsize names is_nested is_quantized is_xla is_xpu is_mps is_vgpu size dim numel nelement ndimension "
+    "element_size is_floating_point is_complex is_signed __hash__".split()
+)
+
+
+def _part(name, t):
+    return f"{name}=" + repr(t).replace("\n", "\n" + " " * len(f"tensor({name}="))
+
+
+def unknown_layout(layout):
+    """The error for a layout that is not supported."""
+    return NotImplementedError(f"the layout {layout} is not supported; use sparse_coo or sparse_csr")
+
+
+def _object(values, size, layout, places, coalesced):
+    base = ops["empty"](tuple(size), dtype=values.dtype, device="meta")
+    made = Tensor._make_subclass(SparseTensor, base, False)
+    made._places, made._held, made._layout, made._coalesced = places, values, layout, coalesced
+    return made
+
+
+def coordinates(indices, values, size, coalesced=False):
+    """A tensor by coordinates, without checks."""
+    return _object(values, size, "sparse_coo", indices, coalesced)
+
+
+def compressed(starts, columns, values, size):
+    """A matrix in compressed rows, without checks."""
+    return _object(values, size, "sparse_csr", (starts, columns), True)
+
+
+def rebuilt(like, places, values):
+    """A tensor of the layout and shape of another, of other parts."""
+    return _object(values, like.shape, like._layout, places, like._coalesced)
+
+
+def _unpickled(places, values, size, layout, coalesced, requires_grad):
+    return _object(values, size, layout, places, coalesced).requires_grad_(requires_grad)
+
+
+_DTYPES = {
+    "float": "float32",
+    "double": "float64",
+    "half": "float16",
+    "bfloat16": "bfloat16",
+    "long": "int64",
+    "int": "int32",
+    "short": "int16",
+    "char": "int8",
+    "byte": "uint8",
+    "bool": "bool",
+}
+
+
+def _conversion(name, dtype):
+    def convert(self):
+        return self.to(getattr(_C, dtype))
+
+    convert.__name__, convert.__doc__ = name, f"The same tensor in {dtype}."
+    return convert
+
+
+for _name, _dtype in _DTYPES.items():
+    setattr(SparseTensor, _name, _conversion(_name, _dtype))
