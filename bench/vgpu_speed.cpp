@@ -1,6 +1,8 @@
 // Speed of the virtual GPU: thread instructions per second, counters on, with one CPU thread and with two.
 //
 // vgpu_speed PTX_FOLDER [--json FILE] [--md FILE] [--seconds S] [--only KERNEL]
+#include <fmt/core.h>
+
 #include <chrono>
 #include <cmath>
 #include <cstdio>

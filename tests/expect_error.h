@@ -1,5 +1,7 @@
 // EXPECT_ERROR(kind, "part of the text", expression): the expression throws strata::Error of this kind, with this text.
 #pragma once
+#include <fmt/core.h>
+
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,7 @@
 // Backward: walks nodes from the youngest to the oldest. The sequence number is a topological order, so there is no
 // counting pass and no recursion, and the order (hence every bit of the result) is the same each time.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <mutex>
 #include <ranges>

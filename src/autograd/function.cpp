@@ -1,5 +1,7 @@
 #include "autograd/function.h"
 
+#include <fmt/core.h>
+
 #include <cxxabi.h>
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "autograd/gradcheck.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 
 namespace strata::autograd {

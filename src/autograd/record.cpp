@@ -1,4 +1,6 @@
 // Recording: creates a node per op that ran on inputs requiring gradients, and updates histories after in-place writes.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <mutex>

@@ -1,14 +1,13 @@
 // Errors: one type with a kind. Messages say what was wrong, what was found, what to do. The library never aborts or
 // exits.
 #pragma once
-#include <fmt/core.h>
-
 #include <cstdint>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
 #include "base/api.h"
+#include "base/message.h"
 
 namespace strata {
 
@@ -48,13 +47,32 @@ class STRATA_API IoError : public Error {
 [[noreturn, gnu::cold]] STRATA_API void fail_io(int code, std::string_view what);  // appends strerror(code)
 [[noreturn, gnu::cold]] STRATA_API void fail_assert(const char* condition, const char* file, int line);
 
+namespace detail {
+
+[[noreturn, gnu::cold]] STRATA_API void fail_message(ErrorKind kind, const char* format, const MessageArg* args,
+                                                     size_t count);
+// Inlined, so that the values are copied where the check fails: a reference to a variable of a loop would keep it in
+// memory.
+template <class... T>
+[[noreturn, gnu::always_inline]] inline void fail_check(ErrorKind kind, MessageFormat<sizeof...(T)> format,
+                                                        const T&... args) {
+  if constexpr (sizeof...(T) == 0) {
+    fail_message(kind, format.text, nullptr, 0);
+  } else {
+    const MessageArg list[] = {MessageArg(args)...};
+    fail_message(kind, format.text, list, sizeof...(T));
+  }
+}
+
+}  // namespace detail
+
 }  // namespace strata
 
 // For user errors: STRATA_CHECK(dim < n, Index, "sum: dim {} is out of range", dim).
-#define STRATA_CHECK(condition, kind, ...)                                   \
-  do {                                                                       \
-    if (!(condition)) [[unlikely]]                                           \
-      ::strata::fail(::strata::ErrorKind::kind, ::fmt::format(__VA_ARGS__)); \
+#define STRATA_CHECK(condition, kind, ...)                                  \
+  do {                                                                      \
+    if (!(condition)) [[unlikely]]                                          \
+      ::strata::detail::fail_check(::strata::ErrorKind::kind, __VA_ARGS__); \
   } while (0)
 
 // For internal errors. Stays on in release builds, costs a compare.

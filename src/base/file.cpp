@@ -1,5 +1,7 @@
 #include "base/file.h"
 
+#include <fmt/core.h>
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>

@@ -1,6 +1,8 @@
 #include "base/gzip.h"
 
 #define ZLIB_CONST
+#include <fmt/core.h>
+
 #include <zlib.h>
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "cli/train_options.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <filesystem>
 #include <system_error>

@@ -1,5 +1,7 @@
 #include "cpu/onednn_loader.h"
 
+#include <fmt/core.h>
+
 #include <dlfcn.h>
 #include <pthread.h>
 

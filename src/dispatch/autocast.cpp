@@ -1,5 +1,7 @@
 #include "dispatch/autocast.h"
 
+#include <fmt/core.h>
+
 #include <deque>
 #include <unordered_map>
 

@@ -1,4 +1,6 @@
 // One pipeline for all ops and both languages: trace, infer, allocate, choose, run, record.
+#include <fmt/core.h>
+
 #include <bit>
 #include <cmath>
 

@@ -1,5 +1,7 @@
 #include "dispatch/choose.h"
 
+#include <fmt/core.h>
+
 #include <atomic>
 #include <charconv>
 #include <cstdlib>

@@ -1,5 +1,7 @@
 #include "dispatch/devices.h"
 
+#include <fmt/core.h>
+
 #include "base/trace.h"
 
 namespace strata {

@@ -1,5 +1,7 @@
 #include "dispatch/library.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 #include <map>

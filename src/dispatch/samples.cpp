@@ -1,5 +1,7 @@
 #include "dispatch/samples.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>

@@ -1,6 +1,8 @@
 // Lists of module arguments: checks, derived paddings, and their text.
 #include "nn/arguments.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "autograd/autograd.h"

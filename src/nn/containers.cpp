@@ -1,6 +1,8 @@
 // Modules that hold others.
 #include "nn/containers.h"
 
+#include <fmt/core.h>
+
 namespace strata::nn {
 namespace {
 

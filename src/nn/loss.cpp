@@ -1,6 +1,8 @@
 // Losses that cannot be records.
 #include "nn/loss.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "nn/arguments.h"

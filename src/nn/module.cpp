@@ -1,6 +1,8 @@
 // Registration, traversal, modes and conversions of modules.
 #include "nn/module.h"
 
+#include <fmt/core.h>
+
 #include <cxxabi.h>
 
 #include <algorithm>

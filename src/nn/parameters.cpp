@@ -1,6 +1,8 @@
 // Lists and dictionaries of parameters.
 #include "nn/parameters.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace strata::nn {

@@ -1,6 +1,8 @@
 // Recurrent networks.
 #include "nn/recurrent.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "nn/arguments.h"

@@ -1,4 +1,6 @@
 // Modules as named tensors and back, and as text.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <unordered_map>
 

@@ -2,6 +2,8 @@
 
 #include "base/checked.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 

@@ -1,4 +1,6 @@
 // Between Python data and tensors: nested lists, the buffer protocol (NumPy without importing it), lists back.
+#include <fmt/core.h>
+
 #include <cstring>
 #include <deque>
 

@@ -1,4 +1,6 @@
 // Files: saving and loading trees of tensors, the readers of data sets.
+#include <fmt/core.h>
+
 #include <unordered_map>
 
 #include "nn/data/idx.h"

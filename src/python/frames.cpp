@@ -1,6 +1,8 @@
 // The location in the Python program of a call.
 #include "python/binding.h"
 
+#include <fmt/core.h>
+
 namespace strata::python {
 namespace {
 

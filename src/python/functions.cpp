@@ -1,4 +1,6 @@
 // Module functions about values: bytes for pickling, printing options, promotion, gains.
+#include <fmt/core.h>
+
 #include <cmath>
 #include <cstring>
 

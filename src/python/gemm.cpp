@@ -1,6 +1,8 @@
 // Products with an epilogue of the user from Python (strata.gemm).
 #include "cuda/custom/gemm.h"
 
+#include <fmt/core.h>
+
 #include "python/capsule.h"
 #include "python/kernels.h"
 

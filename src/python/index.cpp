@@ -1,4 +1,6 @@
 // x[...] and x[...] = value.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "ops/indexing/expression.h"

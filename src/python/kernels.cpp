@@ -1,6 +1,8 @@
 // Kernels of the user from Python: compiling, finding and launching them.
 #include "python/kernels.h"
 
+#include <fmt/core.h>
+
 #include <array>
 
 #include "cuda/custom/elementwise.h"

@@ -1,4 +1,6 @@
 // The extension module strata._C: types, ops and the functions that are not ops.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <climits>
 #include <cstring>

@@ -1,4 +1,6 @@
 // One callable per op name. It holds the overloads and tries them in order of definition.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 

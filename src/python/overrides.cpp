@@ -1,6 +1,8 @@
 // __torch_function__: finds the handlers of a call, calls them, and the default handler of Tensor's subclasses.
 #include "python/overrides.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <vector>
 

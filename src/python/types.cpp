@@ -1,4 +1,6 @@
 // dtype, device, Size and Generator objects.
+#include <fmt/core.h>
+
 #include "python/binding.h"
 #include "tensor/generator.h"
 #include "tensor/package_name.h"

@@ -1,5 +1,7 @@
 #include "record/formula.h"
 
+#include <fmt/core.h>
+
 #include "record/promotion.h"
 
 namespace strata {

@@ -1,6 +1,8 @@
 // The registry of all ops, and saved arguments.
 #include "record/op.h"
 
+#include <fmt/core.h>
+
 #include <atomic>
 #include <cstring>
 #include <deque>

@@ -1,5 +1,7 @@
 #include "record/precision.h"
 
+#include <fmt/core.h>
+
 #include <array>
 #include <atomic>
 

@@ -1,5 +1,7 @@
 #include "record/promotion.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>

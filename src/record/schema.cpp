@@ -1,6 +1,8 @@
 // Parses "add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor" once, when the record is defined. Tensor(a)
 // means that a result with the same letter may share the memory, Tensor(a!) that the op writes to it,
 // Tensor(a!:training) that it does so if the bool parameter `training` is true.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>

@@ -1,5 +1,7 @@
 #include "tensor/allocator.h"
 
+#include <fmt/core.h>
+
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,5 +1,7 @@
 #include "tensor/device.h"
 
+#include <fmt/core.h>
+
 #include <charconv>
 
 #include "base/error.h"

@@ -1,5 +1,7 @@
 #include "tensor/device_hooks.h"
 
+#include <fmt/core.h>
+
 #include "tensor/tensor.h"
 
 namespace strata {

@@ -1,5 +1,7 @@
 #include "tensor/dlpack.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace strata::dlpack {

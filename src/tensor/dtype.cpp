@@ -1,5 +1,7 @@
 #include "tensor/dtype.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 

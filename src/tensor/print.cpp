@@ -1,4 +1,6 @@
 // Prints tensors as PyTorch does: aligned columns, summaries of large tensors, scientific notation when it helps.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 

@@ -1,5 +1,7 @@
 #include "tensor/tensor.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <thread>
 

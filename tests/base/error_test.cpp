@@ -1,5 +1,7 @@
 #include "base/error.h"
 
+#include <cmath>
+
 #include "base/ref.h"
 #include "tests/expect_error.h"
 
@@ -10,6 +12,26 @@ TEST(Error, CheckFormatsAndKeepsTheKind) {
   EXPECT_ERROR(Index, "dim 7 is out of range", [] { STRATA_CHECK(false, Index, "dim {} is out of range", 7); }());
   EXPECT_ERROR(OutOfMemory, "", fail(ErrorKind::OutOfMemory, ""));
   EXPECT_NO_THROW([] { STRATA_CHECK(true, Value, "never"); }());
+}
+
+TEST(Error, CheckTakesNumbersAndTexts) {
+  const std::string text = "text";
+  const short small = -3;
+  const unsigned char byte = 200;
+  EXPECT_ERROR(Value, "-3 200 7 18446744073709551615 true c", [&] {
+    STRATA_CHECK(false, Value, "{} {} {} {} {} {}", small, byte, size_t{7}, UINT64_MAX, true, 'c');
+  }());
+  EXPECT_ERROR(Value, "0.1 0.1 inf 1e+300",
+               [] { STRATA_CHECK(false, Value, "{} {} {} {}", 0.1f, 0.1, HUGE_VAL, 1e300); }());
+  EXPECT_ERROR(Value, "text text part literal", [&] {
+    STRATA_CHECK(false, Value, "{} {} {} {}", text, text.c_str(), std::string_view("part of it").substr(0, 4),
+                 "literal");
+  }());
+  EXPECT_ERROR(Value, "0a 000000ff {10}", [] { STRATA_CHECK(false, Value, "{:02x} {:08x} {{{}}}", 10, 255u, 10); }());
+}
+
+TEST(Error, AWrongFormatLosesNoError) {
+  EXPECT_ERROR(Index, "{:d}", [] { STRATA_CHECK(false, Index, "found {:d}", "text"); }());
 }
 
 TEST(Error, CheckDoesNotFormatWhenItHolds) {

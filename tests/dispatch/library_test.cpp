@@ -1,6 +1,8 @@
 // Custom ops in C++: records that are defined at run time. tests/python/test_custom_ops_cpp.py loads shared libraries.
 #include "dispatch/library.h"
 
+#include <fmt/core.h>
+
 #include <atomic>
 #include <thread>
 

@@ -1,6 +1,8 @@
 // Undefined tensors, and read-only memory: every op rejects them; generated from the records.
 #include "strata/strata.h"
 
+#include <fmt/core.h>
+
 #include <sys/mman.h>
 
 #include <cstring>

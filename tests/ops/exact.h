@@ -1,5 +1,7 @@
 // Integer-valued inputs, for which sums of products are exact: every kernel must give the same numbers, to the last bit.
 #pragma once
+#include <fmt/core.h>
+
 #include <gtest/gtest.h>
 
 #include <cstring>

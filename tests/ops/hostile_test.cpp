@@ -3,6 +3,8 @@
 // STRATA_ATTACK_SEED and STRATA_ATTACK_CALLS choose other calls, and more of them.
 #include "strata/strata.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <deque>

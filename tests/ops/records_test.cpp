@@ -2,6 +2,8 @@
 // error sample raises the expected error and leaks no memory.
 #include "strata/strata.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "dispatch/samples.h"

@@ -1,4 +1,6 @@
 // Arguments of launches as the bytes of kernel parameters.
+#include <fmt/core.h>
+
 #include <cmath>
 #include <cstring>
 

@@ -1,5 +1,7 @@
 #include "cuda/custom/compile.h"
 
+#include <fmt/core.h>
+
 #include <cxxabi.h>
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "cuda/custom/elementwise.h"
 
+#include <fmt/core.h>
+
 #include <mutex>
 
 #include "cuda/common/tensors.h"

@@ -1,5 +1,7 @@
 #include "cuda/custom/elementwise_source.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 #include <set>

@@ -1,5 +1,7 @@
 #include "cuda/custom/gemm.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <mutex>

@@ -1,5 +1,7 @@
 #include "cuda/custom/operands.h"
 
+#include <fmt/core.h>
+
 #include "cuda/common/tensors.h"
 #include "record/promotion.h"
 

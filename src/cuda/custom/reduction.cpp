@@ -1,5 +1,7 @@
 #include "cuda/custom/reduction.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>

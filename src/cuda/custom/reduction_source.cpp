@@ -1,5 +1,7 @@
 #include "cuda/custom/reduction_source.h"
 
+#include <fmt/core.h>
+
 #include "base/error.h"
 
 namespace strata::cuda {

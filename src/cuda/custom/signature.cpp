@@ -1,5 +1,7 @@
 #include "cuda/custom/signature.h"
 
+#include <fmt/core.h>
+
 #include <cctype>
 
 #include "base/error.h"

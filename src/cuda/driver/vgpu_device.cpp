@@ -1,4 +1,6 @@
 // Virtual devices: initialization, attributes, primary contexts, errors.
+#include <fmt/core.h>
+
 #include <charconv>
 #include <cstdlib>
 #include <cstring>

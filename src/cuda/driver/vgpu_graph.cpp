@@ -1,4 +1,6 @@
 // Captured graphs: the work of one or more streams, in the order of the calls, which respects every dependency.
+#include <fmt/core.h>
+
 #include "base/error.h"
 #include "cuda/driver/vgpu_state.h"
 

@@ -1,4 +1,6 @@
 // Memory of virtual devices: allocation, pinned host memory, copies and fills as work in streams.
+#include <fmt/core.h>
+
 #include <cstdlib>
 #include <cstring>
 

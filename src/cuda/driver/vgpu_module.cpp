@@ -1,4 +1,6 @@
 // Modules from PTX, functions, occupancy and launches.
+#include <fmt/core.h>
+
 #include <cstring>
 
 #include "base/error.h"

@@ -1,4 +1,6 @@
 // Memory pools, which only count, and access to memory of other devices.
+#include <fmt/core.h>
+
 #include <cstring>
 
 #include "base/error.h"

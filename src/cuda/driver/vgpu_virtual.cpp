@@ -1,4 +1,6 @@
 // Virtual memory management: reserved addresses, created memory, mappings.
+#include <fmt/core.h>
+
 #include "base/error.h"
 #include "cuda/driver/vgpu_state.h"
 

@@ -1,5 +1,7 @@
 #include "cuda/libs/nvrtc.h"
 
+#include <fmt/core.h>
+
 #include "base/sha256.h"
 #include "cuda/libs/device_headers.h"
 #include "cuda/libs/libraries.h"

@@ -1,4 +1,6 @@
 // The allocator's reports: the snapshot, and the out-of-memory error.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/error.h"

@@ -1,5 +1,7 @@
 #include "cuda/runtime/faults.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <bit>
 

@@ -1,5 +1,7 @@
 #include "cuda/runtime/graph.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <map>

@@ -1,5 +1,7 @@
 #include "cuda/runtime/images.h"
 
+#include <fmt/core.h>
+
 #include <string_view>
 
 #include "base/error.h"

@@ -1,5 +1,7 @@
 #include "cuda/runtime/kernel_cache.h"
 
+#include <fmt/core.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>

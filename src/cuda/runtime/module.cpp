@@ -1,5 +1,7 @@
 #include "cuda/runtime/module.h"
 
+#include <fmt/core.h>
+
 #include <cstdlib>
 
 #include "base/error.h"

@@ -1,5 +1,7 @@
 #include "cuda/runtime/runtime.h"
 
+#include <fmt/core.h>
+
 #include <pthread.h>
 
 #include <atomic>

@@ -1,5 +1,7 @@
 #include "cuda/runtime/stream.h"
 
+#include <fmt/core.h>
+
 #include <map>
 
 #include "base/error.h"

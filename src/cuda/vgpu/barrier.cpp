@@ -1,6 +1,8 @@
 // The 16 barriers of a block: arrival, reduction over the arriving lanes, release.
 #include "cuda/vgpu/lanes/lanes.h"
 
+#include <fmt/core.h>
+
 namespace strata::cuda::vgpu {
 
 namespace {

@@ -1,6 +1,8 @@
 // Modifiers and operands of one instruction.
 #include "cuda/vgpu/builder.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/error.h"

@@ -1,6 +1,8 @@
 // The checks themselves, and their messages.
 #include "cuda/vgpu/checks.h"
 
+#include <fmt/core.h>
+
 #include "base/error.h"
 #include "cuda/vgpu/warp.h"
 

@@ -1,4 +1,6 @@
 // Decodes control flow: branches, calls, exits, barriers.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/error.h"

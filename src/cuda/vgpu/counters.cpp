@@ -1,4 +1,6 @@
 // Counters as text.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/error.h"

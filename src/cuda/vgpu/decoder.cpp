@@ -1,6 +1,8 @@
 // Lays out a kernel: offsets of registers and constants, addresses of variables, inlined calls, basic blocks.
 #include "cuda/vgpu/decoder.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/error.h"

@@ -1,4 +1,6 @@
 // A launch: checks against the profile, blocks distributed over threads, counters summed.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>

@@ -1,6 +1,8 @@
 // Device memory: first fit over a reserved range.
 #include "cuda/vgpu/memory.h"
 
+#include <fmt/core.h>
+
 #include <sys/mman.h>
 #include <unistd.h>
 

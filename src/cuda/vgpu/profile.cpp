@@ -1,6 +1,8 @@
 // The built-in profiles, profiles from JSON, and occupancy.
 #include "cuda/vgpu/profile.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 

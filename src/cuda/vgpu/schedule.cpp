@@ -1,4 +1,6 @@
 // Runs one warp in lockstep: the group of lanes that is furthest behind runs until it reaches the next one.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "cuda/vgpu/lanes/lanes.h"

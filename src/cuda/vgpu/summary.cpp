@@ -1,5 +1,7 @@
 #include "cuda/vgpu/summary.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "base/error.h"

@@ -1,5 +1,7 @@
 #include "nn/amp/grad_scaler.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include <algorithm>

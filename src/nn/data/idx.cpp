@@ -1,5 +1,7 @@
 #include "nn/data/idx.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -1,5 +1,7 @@
 #include "nn/data/image_sets.h"
 
+#include <fmt/core.h>
+
 #include <sys/stat.h>
 
 #include <algorithm>

@@ -1,6 +1,8 @@
 // DataLoader: shared parts of epochs over indices and over streams.
 #include "nn/data/loader.h"
 
+#include <fmt/core.h>
+
 #include "nn/data/pass.h"
 
 namespace strata::data {

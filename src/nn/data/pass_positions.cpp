@@ -1,4 +1,6 @@
 // An epoch over a data set by index.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <exception>

@@ -1,4 +1,6 @@
 // An epoch over a stream.
+#include <fmt/core.h>
+
 #include <condition_variable>
 #include <deque>
 #include <exception>

@@ -1,5 +1,7 @@
 #include "nn/files/checkpoint.h"
 
+#include <fmt/core.h>
+
 #include "nn/files/safetensors_header.h"
 #include "nn/files/torch_file.h"
 

@@ -1,5 +1,7 @@
 #include "nn/files/pickle.h"
 
+#include <fmt/core.h>
+
 #include <bit>
 
 #include "nn/files/pickle_machine.h"

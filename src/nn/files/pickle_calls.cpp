@@ -1,4 +1,6 @@
 // The names that a pickle may use, and their implementation.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "nn/files/pickle_machine.h"

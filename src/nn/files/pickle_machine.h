@@ -1,6 +1,8 @@
 // The machine that interprets a pickle: its stack, its tables and the functions shared by pickle.cpp and
 // pickle_calls.cpp.
 #pragma once
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "nn/files/pickle.h"

@@ -1,5 +1,7 @@
 #include "nn/files/safetensors_header.h"
 
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <unordered_set>

@@ -1,5 +1,7 @@
 // Writes safetensors files. Separate from the reader, which must not need the ops: the fuzz targets are built without
 // them.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <numeric>

@@ -4,6 +4,8 @@
 // {"view": [name, offset, [sizes], [strides]]} of a tensor that holds the elements of all.
 #include "nn/files/tree.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>

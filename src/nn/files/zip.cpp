@@ -1,5 +1,7 @@
 #include "nn/files/zip.h"
 
+#include <fmt/core.h>
+
 #include <zlib.h>
 
 #include <algorithm>

@@ -1,5 +1,7 @@
 #include "nn/optim/lbfgs.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "autograd/autograd.h"

@@ -1,5 +1,7 @@
 #include "nn/optim/lr_scheduler.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 

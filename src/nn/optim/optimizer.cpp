@@ -1,5 +1,7 @@
 #include "nn/optim/optimizer.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <limits>

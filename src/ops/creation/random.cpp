@@ -1,4 +1,6 @@
 // Tensors of random numbers.
+#include <fmt/core.h>
+
 #include "strata/args/creation/random.h"
 #include "strata/ops/creation/random.h"
 

@@ -1,5 +1,7 @@
 #include "ops/fft/common.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "strata/ops.h"

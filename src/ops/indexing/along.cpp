@@ -2,6 +2,8 @@
 #include "strata/args/indexing/along.h"
 #include "strata/ops/indexing/along.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <set>

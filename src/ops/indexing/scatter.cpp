@@ -3,6 +3,8 @@
 #include "strata/ops/indexing/scatter.h"
 #include "strata/ops/indexing/scatter_inplace.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 #include <limits>
 

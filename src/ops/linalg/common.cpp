@@ -1,5 +1,7 @@
 #include "ops/linalg/common.h"
 
+#include <fmt/core.h>
+
 #include "ops/transfer.h"
 #include "strata/ops.h"
 

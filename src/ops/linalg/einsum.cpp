@@ -1,4 +1,6 @@
 // einsum and ops expressed with it: sums of products over named dimensions.
+#include <fmt/core.h>
+
 #include "autograd/autograd.h"
 #include "strata/ops.h"
 

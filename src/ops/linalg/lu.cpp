@@ -1,7 +1,9 @@
 // LU decomposition: compact, as matrices, and solving with it.
-#include "strata/args/linalg/lu.h"
+#include <fmt/core.h>
+
 #include "ops/linalg/common.h"
 #include "ops/transfer.h"
+#include "strata/args/linalg/lu.h"
 #include "strata/ops.h"
 
 namespace strata {

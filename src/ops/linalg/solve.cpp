@@ -1,4 +1,6 @@
 // Ops based on LU: det, slogdet, logdet, inv, solve.
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "ops/complex_parts.h"

@@ -1,6 +1,8 @@
 // Triangular systems, Cholesky and QR.
-#include "strata/args/linalg/triangular.h"
+#include <fmt/core.h>
+
 #include "ops/linalg/common.h"
+#include "strata/args/linalg/triangular.h"
 #include "strata/ops.h"
 
 namespace strata {

@@ -1,8 +1,10 @@
 // Convolutions. Three ops do the work: convolution (plain and transposed, each the other's input gradient) and the
 // weight gradient, which is linear in both its inputs, so gradients of any order exist.
-#include "cpu/nn/convolution.h"
+#include <fmt/core.h>
+
 #include "autograd/autograd.h"
 #include "base/checked.h"
+#include "cpu/nn/convolution.h"
 #include "cpu/staging.h"
 #include "cuda/linalg/cublaslt.h"
 #include "cuda/linalg/gemm_hopper.h"

@@ -2,6 +2,8 @@
 #include "ops/nn/init.h"
 #include "ops/check_dtype.h"
 
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "autograd/autograd.h"

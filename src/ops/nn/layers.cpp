@@ -1,4 +1,6 @@
 // The code of modules around an op: checks of the input's rank, counting batches, inputs without a batch dimension.
+#include <fmt/core.h>
+
 #include "autograd/autograd.h"
 #include "strata/ops.h"
 

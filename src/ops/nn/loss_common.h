@@ -1,5 +1,7 @@
 // Shared parts of all losses: reduction of the loss per element.
 #pragma once
+#include <fmt/core.h>
+
 #include "strata/ops.h"
 
 namespace strata {

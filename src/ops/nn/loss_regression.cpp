@@ -1,4 +1,6 @@
 // Regression losses.
+#include <fmt/core.h>
+
 #include <numbers>
 
 #include "autograd/autograd.h"

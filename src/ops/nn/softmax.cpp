@@ -1,11 +1,13 @@
 // softmax, log_softmax, softmin and their backward.
-#include "cuda/nn/softmax.h"
+#include <fmt/core.h>
+
 #include "autograd/autograd.h"
 #include "base/parallel.h"
 #include "base/warning.h"
 #include "cpu/movement/copy.h"
 #include "cpu/nn/row_kernels.h"
 #include "cpu/staging.h"
+#include "cuda/nn/softmax.h"
 #include "ops/planned.h"
 #include "strata/args/nn/softmax.h"
 #include "strata/ops.h"

@@ -1,5 +1,7 @@
 // One step of Muon: momentum, orthogonalized before it is applied. A record like those of optimizers.cpp, but composed
 // of other ops: nearly all of its time is spent in matrix products.
+#include <fmt/core.h>
+
 #include <cmath>
 
 #include "autograd/autograd.h"

@@ -1,8 +1,10 @@
 // Sums, products, quotients, extrema, powers and signs.
-#include "strata/args/pointwise/arithmetic.h"
+#include <fmt/core.h>
+
 #include "device/functors/arithmetic.h"
 #include "device/functors/complex.h"
 #include "ops/pointwise/pointwise.h"
+#include "strata/args/pointwise/arithmetic.h"
 
 namespace strata {
 

@@ -1,11 +1,13 @@
 // amax, amin, aminmax, the three overloads of max and min, argmax, argmin.
-#include "strata/args/reduce/minmax.h"
+#include <fmt/core.h>
+
 #include "autograd/autograd.h"
 #include "cpu/lines.h"
 #include "cpu/reduce/arg_reduce.h"
 #include "cuda/movement/dense.h"
 #include "ops/reduce/common.h"
 #include "ops/reduce/kernels.h"
+#include "strata/args/reduce/minmax.h"
 #include "strata/ops.h"
 
 namespace strata {

@@ -1,8 +1,10 @@
 // sum, mean, nansum, nanmean, prod, any, all, count_nonzero.
-#include "strata/args/reduce/sums.h"
+#include <fmt/core.h>
+
 #include "ops/complex_parts.h"
 #include "ops/reduce/common.h"
 #include "ops/reduce/kernels.h"
+#include "strata/args/reduce/sums.h"
 #include "strata/ops.h"
 
 namespace strata {

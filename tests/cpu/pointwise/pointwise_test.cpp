@@ -1,6 +1,8 @@
 // The pointwise engine: dense and blocked kernels against the reference, for all records, dtypes and layouts.
 #include "cpu/pointwise/pointwise.h"
 
+#include <fmt/core.h>
+
 #include <gtest/gtest.h>
 
 #include <cmath>

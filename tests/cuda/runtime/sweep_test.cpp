@@ -1,6 +1,8 @@
 // The fault sweep: every driver call of a training step, of a captured graph and of the allocator fails once, with
 // three codes. Each time there is a typed error or the right result, nothing leaks in the driver, and the CPU stays
 // usable.
+#include <fmt/core.h>
+
 #include <gtest/gtest.h>
 
 #include <map>

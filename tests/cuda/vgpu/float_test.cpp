@@ -1,4 +1,6 @@
 // Floating-point instructions in every rounding direction, against exact arithmetic in 113 bits.
+#include <fmt/core.h>
+
 #include <bit>
 #include <cmath>
 #include <limits>

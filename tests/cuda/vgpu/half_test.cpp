@@ -1,4 +1,6 @@
 // f16 and bf16: every code through conversion, arithmetic against exact values; cvt in every direction and rounding.
+#include <fmt/core.h>
+
 #include <bit>
 #include <cmath>
 #include <limits>

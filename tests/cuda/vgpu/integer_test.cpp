@@ -1,4 +1,6 @@
 // Integer and bit instructions against the host's arithmetic.
+#include <fmt/core.h>
+
 #include <bit>
 #include <limits>
 

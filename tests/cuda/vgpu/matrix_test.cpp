@@ -1,4 +1,6 @@
 // mma.sync in every shape and type, against sums on the host with the fragment layouts of the PTX manual.
+#include <fmt/core.h>
+
 #include <cmath>
 #include <functional>
 

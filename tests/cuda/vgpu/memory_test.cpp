@@ -1,4 +1,6 @@
 // Loads, stores, asynchronous copies and matrices of a warp; invalid accesses.
+#include <fmt/core.h>
+
 #include <cmath>
 #include <numeric>
 

@@ -1,4 +1,6 @@
 // Profiles from JSON, the cache model, estimates, and counters as text.
+#include <fmt/core.h>
+
 #include "cuda/vgpu/cache.h"
 #include "tests/cuda/vgpu/machine.h"
 #include "tests/expect_error.h"

@@ -1,5 +1,7 @@
 // Communication between lanes: shuffles, votes, divergence, barriers, atomics, and the same result for any thread
 // count.
+#include <fmt/core.h>
+
 #include <bit>
 #include <numeric>
 

@@ -1,5 +1,7 @@
 #include "nn/data/idx.h"
 
+#include <fmt/core.h>
+
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <zlib.h>

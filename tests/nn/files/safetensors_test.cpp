@@ -1,5 +1,7 @@
 #include "nn/files/safetensors.h"
 
+#include <fmt/core.h>
+
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -1,6 +1,8 @@
 // Checks of addresses, and counting of sectors and bank conflicts.
 #include "cuda/vgpu/lanes/access.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "cuda/vgpu/cache.h"

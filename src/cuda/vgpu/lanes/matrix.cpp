@@ -6,6 +6,8 @@
 // Products are exact and summed in double (integers exactly), then rounded once: the card sums in its own order.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cuda/vgpu/lanes/matrix.cpp"
+#include <fmt/core.h>
+
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 

@@ -2,6 +2,8 @@
 //
 // Element (r, c) of a fragment of C columns is number e = r C + c; it is in lane e / P, where P is the number of
 // elements per lane. If PTX gives a lane more registers than elements (f16 for A and B), the rest repeats the first.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "cuda/vgpu/lanes/access.h"

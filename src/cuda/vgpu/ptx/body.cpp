@@ -1,4 +1,6 @@
 // PTX statements: scopes, registers, labels, instructions and their operands.
+#include <fmt/core.h>
+
 #include <charconv>
 #include <cstring>
 

@@ -1,6 +1,8 @@
 // PTX text into tokens.
 #include "cuda/vgpu/ptx/lexer.h"
 
+#include <fmt/core.h>
+
 #include "base/error.h"
 
 namespace strata::cuda::vgpu::ptx {

@@ -1,6 +1,8 @@
 // PTX declarations: module directives, variables with initializers, function headers.
 #include "cuda/vgpu/ptx/parser.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstring>
 
