@@ -44,29 +44,12 @@ if(TARGET strata_command)
   install(TARGETS strata_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
-# Headers: "strata/..." are the public ones. They include layer headers by their path from src/ ("tensor/tensor.h"),
-# so these are in include/strata, which the imported target has among its include folders.
-set(headers FILES_MATCHING PATTERN "*.h" PATTERN "*.inc")
-if(EXISTS ${PROJECT_SOURCE_DIR}/include/strata)
-  install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/strata DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} ${headers})
-endif()
-if(EXISTS ${STRATA_GEN}/strata)
-  install(DIRECTORY ${STRATA_GEN}/strata DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} ${headers})
-endif()
-foreach(layer device base tensor record autograd dispatch nn)
-  if(EXISTS ${PROJECT_SOURCE_DIR}/src/${layer})
-    install(DIRECTORY ${PROJECT_SOURCE_DIR}/src/${layer} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/strata ${headers})
-  endif()
-endforeach()
-
-foreach(header custom/compile.h custom/elementwise.h custom/gemm.h custom/reduction.h custom/signature.h libs/nvrtc.h runtime/grid.h)
-  get_filename_component(folder cuda/${header} DIRECTORY)
-  install(FILES ${PROJECT_SOURCE_DIR}/src/cuda/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/strata/${folder})
-endforeach()
-foreach(header creation/from_values.h indexing/expression.h nn/init.h)
-  get_filename_component(family ${header} DIRECTORY)
-  install(FILES ${PROJECT_SOURCE_DIR}/src/ops/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/strata/ops/${family})
-endforeach()
+# Headers: strata/strata.h and what it includes. tools/install_headers.py copies them while installing, after the build has
+# generated its part of them, and makes all their includes begin with "strata/".
+set(public_headers ${PROJECT_BINARY_DIR}/public_headers)
+install(CODE "execute_process(COMMAND_ERROR_IS_FATAL ANY
+  COMMAND \"${Python_EXECUTABLE}\" \"${PROJECT_SOURCE_DIR}/tools/install_headers.py\" \"${public_headers}\" ${STRATA_INCLUDE_DIRS})")
+install(DIRECTORY ${public_headers}/strata DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Strata)
 install(EXPORT StrataTargets NAMESPACE Strata:: DESTINATION ${package_dir})

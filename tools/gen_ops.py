@@ -137,13 +137,13 @@ class Op:
             default = f'dtype_from_name("{default}")'
         return f"{text} = {default}"
 
-    def comment(self):
+    def comment(self, prefix=""):
         """The first paragraph of the doc, which an editor shows."""
         found = re.search(r'\.doc\(\s*((?:"(?:[^"\\]|\\.)*"\s*)+)', self.tail)
         if not found or ".helper()" in self.tail:
             return []
         text = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', found[1])).split("\\n\\n")[0]
-        return ["/// " + line for line in text.replace('\\"', '"').split("\\n")]
+        return ["/// " + line for line in (prefix + text).replace('\\"', '"').split("\\n")]
 
     def cpp_default(self, i, param):
         return self.cpp_param(i, *param).split(" = ")[1]
@@ -184,22 +184,24 @@ class Op:
         lines = [f"STRATA_API extern LastingRecord {record};"]
         for name in [self.namespace + self.name, *self.aliases]:
             *spaces, short = name.split(".")
-            opening, closing = (f"namespace {'::'.join(spaces)} {{ ", " }") if spaces else ("", "")
-            lines += self.comment()
-            lines.append(f"{opening}inline {kind} {short}({signature}) {{ return {body}; }}{closing}")
+            functions = [*self.comment(), f"inline {kind} {short}({signature}) {{ return {body}; }}"]
             for named in self.options_signatures():
                 values = [
                     self.option_value(i, p) or (p[1] if p[1] in named else self.cpp_default(i, p))
                     for i, p in enumerate(self.params)
                 ]
-                lines.append(
-                    f"{opening}inline {kind} {short}({', '.join([*named.values(), 'const TensorOptions& options'])}) "
-                    f"{{ return {short}({', '.join(values)}); }}{closing}"
+                functions += self.comment()
+                functions.append(
+                    f"inline {kind} {short}({', '.join([*named.values(), 'const TensorOptions& options'])}) "
+                    f"{{ return {short}({', '.join(values)}); }}"
                 )
             if self.inplace:
-                lines.append(
-                    f"{opening}inline Tensor {short}_({signature}) {{ return call_inplace({record}, {args}); }}{closing}"
-                )
+                functions += self.comment("In place: ")
+                functions.append(f"inline Tensor {short}_({signature}) {{ return call_inplace({record}, {args}); }}")
+            # A comment before `namespace` would be that of the namespace.
+            lines += [f"namespace {'::'.join(spaces)} {{", *functions, "}"] if spaces else functions
+        if ".helper()" in self.tail:  # tools/install_headers.py leaves these out
+            lines = ["// begin internal", *lines, "// end internal"]
         return "\n".join(lines) + "\n"
 
     def method(self):
@@ -228,7 +230,8 @@ class Op:
             for name in [self.name, *[a for a in self.aliases if "." not in a]]:
                 if name + suffix in MEMBERS:
                     continue
-                declared.append(f"{result} {name}{suffix}({', '.join(takes)}) const;\n")
+                comment = "".join(line + "\n" for line in self.comment("In place: " if suffix else ""))
+                declared.append(f"{comment}{result} {name}{suffix}({', '.join(takes)}) const;\n")
                 defined.append(
                     f"inline {result} Tensor::{name}{suffix}({plain}) const {{ return strata::{name}{suffix}({gives}); }}\n"
                 )

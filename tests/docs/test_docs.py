@@ -115,7 +115,7 @@ def compiled(tmp_path_factory):
         source.write_text(PROGRAMS[number][2])
         paths = [f"-I{p}" for p in (ROOT / "include", ROOT / "src", BUILD / "gen")]
         link = [f"-L{BUILD}/lib", "-lstrata", f"-Wl,-rpath,{BUILD}/lib"]
-        command = [compiler, "-std=c++20", "-DFMT_HEADER_ONLY", *paths, source, "-o", program, *link]
+        command = [compiler, "-std=c++20", *paths, source, "-o", program, *link]
         return subprocess.run(command, capture_output=True, text=True), program
 
     with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("STRATA_JOBS", "2"))) as pool:
