@@ -1,7 +1,9 @@
-// Functions that return no tensor, and the guards of gradient recording under their libtorch names.
+// Functions that are no ops, and the guards of gradient recording under their libtorch names.
 #pragma once
 #include "autograd/autograd.h"
+#include "dispatch/settings.h"
 #include "strata/ops.h"
+#include "tensor/dlpack.h"
 #include "tensor/generator.h"
 
 namespace strata {
@@ -17,6 +19,7 @@ inline bool allclose(const Tensor& a, const Tensor& b, double rtol = 1e-05, doub
 }
 inline int64_t numel(const Tensor& t) { return t.numel(); }
 inline bool is_floating_point(const Tensor& t) { return is_floating(t.dtype()); }
+inline bool is_complex(const Tensor& t) { return is_complex(t.dtype()); }
 // Whether the only element is not zero.
 inline bool is_nonzero(const Tensor& t) { return t.item<double>() != 0; }
 // A zero-dimensional tensor, of the default dtype unless the options have another.
@@ -35,6 +38,11 @@ struct AutoGradMode {
   explicit AutoGradMode(bool enabled) : scope(thread_state.grad_mode, enabled) {}
   Scoped<bool> scope;
 };
+
+// The exchange format of array libraries. The tensor shares the memory; the receiver of a DLManagedTensor calls its
+// deleter, and from_dlpack takes it over.
+inline dlpack::DLManagedTensor* to_dlpack(const Tensor& t) { return dlpack::export_tensor(t); }
+inline Tensor from_dlpack(dlpack::DLManagedTensor* managed) { return dlpack::import_tensor(managed); }
 
 inline uint64_t initial_seed() { return default_generator().initial_seed(); }
 inline uint64_t seed() { return default_generator().seed(); }  // a new one from the system

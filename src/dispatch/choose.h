@@ -1,14 +1,11 @@
 // Chooses the kernel of a call: the first of its back end's list that accepts it, or the one that tuning found fastest.
 #pragma once
+#include "dispatch/settings.h"
 #include "record/op.h"
 
 namespace strata {
 
 inline Backend backend_of(Device device) { return device.type == DeviceType::Cpu ? Backend::Cpu : Backend::Cuda; }
-
-// Workspace limit in bytes; kernels that need more are skipped. From STRATA_WORKSPACE_LIMIT, otherwise unlimited.
-STRATA_API size_t workspace_limit();
-STRATA_API void set_workspace_limit(size_t bytes);
 
 // For tests: calls of this thread that are explained take the kernel of this name where it is ready. Null: none is preferred.
 // Returns what was preferred before. The text must outlive the preference.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "dispatch/settings.h"
 #include "ops/nn/init.h"
 #include "python/parse.h"
 #include "record/promotion.h"
@@ -93,13 +94,11 @@ PyObject* set_printoptions(PyObject*, PyObject* args, PyObject* keywords) {
                                    &width, &scientific))
     return nullptr;
   return guarded([&]() -> PyObject* {
-    STRATA_CHECK(o.precision >= 0 && o.precision <= 40 && edge >= 0 && width > 0, Value,
-                 "set_printoptions: precision is 0 to 40, edgeitems at least 0, linewidth at least 1");
     o.threshold = threshold;
     o.edge_items = edge;
     o.line_width = width;
     if (scientific != Py_None) o.scientific = truth_of(scientific);
-    print_options = o;
+    strata::set_printoptions(o);
     Py_RETURN_NONE;
   });
 }

@@ -1,6 +1,7 @@
 // dtype, device, Size and Generator objects.
 #include <fmt/core.h>
 
+#include "dispatch/settings.h"
 #include "python/binding.h"
 #include "tensor/generator.h"
 #include "tensor/package_name.h"
@@ -37,10 +38,11 @@ PyGetSetDef dtype_properties[] = {{"is_floating_point", dtype_floating, nullptr,
                                   {"itemsize", dtype_itemsize, nullptr, nullptr, nullptr},
                                   {"_limits", dtype_limits, nullptr, "(digits, largest) of tensor/dtypes.inc", nullptr},
                                   {}};
-PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, nullptr},
-                               {"to_real", dtype_to_real, METH_NOARGS, "The dtype of the parts of a complex dtype."},
-                               {"to_complex", dtype_to_complex, METH_NOARGS, "The complex dtype with such parts."},
-                               {}};
+PyMethodDef dtype_methods[] = {
+  {"__reduce__", dtype_reduce, METH_NOARGS, nullptr},
+  {"to_real", dtype_to_real, METH_NOARGS, "to_real($self, /)\n--\n\nThe dtype of the parts of a complex dtype."},
+  {"to_complex", dtype_to_complex, METH_NOARGS, "to_complex($self, /)\n--\n\nThe complex dtype with such parts."},
+  {}};
 
 // --- device ----------------------------------------------------------------------------------------------------------
 
@@ -176,8 +178,8 @@ PyObject* size_concat(PyObject* a, PyObject* b) {
   return size_add(a, b);
 }
 PyObject* size_repeat(PyObject* o, Py_ssize_t n) { return as_size(PyTuple_Type.tp_as_sequence->sq_repeat(o, n)); }
-PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "The number of elements a tensor of this size has."},
-                              {}};
+PyMethodDef size_methods[] = {
+  {"numel", size_numel, METH_NOARGS, "numel($self, /)\n--\n\nThe number of elements a tensor of this size has."}, {}};
 
 // --- Generator -------------------------------------------------------------------------------------------------------
 
@@ -223,33 +225,23 @@ PyObject* generator_seed(PyObject* o, PyObject*) {
   return guarded([&] { return PyLong_FromUnsignedLongLong(generator_at(o).seed()); });
 }
 PyObject* generator_get_state(PyObject* o, PyObject*) {
-  return guarded([&] {
-    const Generator::State s = generator_at(o).state();
-    Tensor t = make_tensor(Shape(std::initializer_list<int64_t>{16}), DType::U8);
-    std::memcpy(t.bytes(), &s, sizeof s);
-    return wrap(t);
-  });
+  return guarded([&] { return wrap(get_state(generator_at(o))); });
 }
 PyObject* generator_set_state(PyObject* o, PyObject* state) {
-  return guarded([&]() -> PyObject* {
-    const Tensor t = require_tensor(state, "set_state");
-    require_host(*t, "set_state");
-    Generator::State s;
-    STRATA_CHECK(t.dtype() == DType::U8 && t.numel() == sizeof s && t.is_contiguous(), Value,
-                 "set_state: expected a uint8 tensor of 16 elements from get_state(), got {} {}", name_of(t.dtype()),
-                 to_string(t.shape()));
-    std::memcpy(&s, t.bytes(), sizeof s);
-    generator_at(o).set_state(s);
+  return guarded([&] {
+    set_state(generator_at(o), require_tensor(state, "set_state"));
     return Py_NewRef(o);
   });
 }
 PyObject* generator_device(PyObject* o, void*) { return wrap(reinterpret_cast<PyGenerator*>(o)->device); }
 PyMethodDef generator_methods[] = {
-  {"manual_seed", generator_manual_seed, METH_O, "Starts the stream of this seed from its beginning."},
-  {"initial_seed", generator_initial_seed, METH_NOARGS, "The seed in use."},
-  {"seed", generator_seed, METH_NOARGS, "Takes a fresh seed from the system and returns it."},
-  {"get_state", generator_get_state, METH_NOARGS, "Seed and position, as a uint8 tensor."},
-  {"set_state", generator_set_state, METH_O, "Continues where get_state() was taken."},
+  {"manual_seed", generator_manual_seed, METH_O,
+   "manual_seed($self, seed, /)\n--\n\nStarts the stream of this seed from its beginning."},
+  {"initial_seed", generator_initial_seed, METH_NOARGS, "initial_seed($self, /)\n--\n\nThe seed in use."},
+  {"seed", generator_seed, METH_NOARGS, "seed($self, /)\n--\n\nTakes a fresh seed from the system and returns it."},
+  {"get_state", generator_get_state, METH_NOARGS, "get_state($self, /)\n--\n\nSeed and position, as a uint8 tensor."},
+  {"set_state", generator_set_state, METH_O,
+   "set_state($self, state, /)\n--\n\nContinues where get_state() was taken."},
   {}};
 PyGetSetDef generator_properties[] = {{"device", generator_device, nullptr, nullptr, nullptr}, {}};
 
@@ -331,15 +323,16 @@ bool init_types(PyObject* module) {
                                slot(Py_tp_methods, dtype_methods),
                                {}};
   dtype_type = make_type(module, "strata.dtype", sizeof(PyDType), Py_TPFLAGS_DISALLOW_INSTANTIATION, dtype_slots);
-  PyType_Slot device_slots[] = {doc_slot("device(name): where a tensor's memory is, e.g. device('cpu')."),
-                                slot(Py_tp_new, device_new),
-                                slot(Py_tp_repr, device_repr),
-                                slot(Py_tp_str, device_str),
-                                slot(Py_tp_richcompare, device_compare),
-                                slot(Py_tp_hash, device_hash),
-                                slot(Py_tp_methods, device_methods),
-                                slot(Py_tp_getset, device_properties),
-                                {}};
+  PyType_Slot device_slots[] = {
+    doc_slot("device(type, index=None)\n--\n\nWhere a tensor's memory is, e.g. device('cpu')."),
+    slot(Py_tp_new, device_new),
+    slot(Py_tp_repr, device_repr),
+    slot(Py_tp_str, device_str),
+    slot(Py_tp_richcompare, device_compare),
+    slot(Py_tp_hash, device_hash),
+    slot(Py_tp_methods, device_methods),
+    slot(Py_tp_getset, device_properties),
+    {}};
   device_type = make_type(module, "strata.device", sizeof(PyDevice), 0, device_slots);
   PyType_Slot size_slots[] = {doc_slot("The shape of a tensor: a tuple of its sizes that also knows numel()."),
                               slot(Py_tp_new, size_new),
@@ -353,7 +346,7 @@ bool init_types(PyObject* module) {
   Object bases(PyTuple_Pack(1, reinterpret_cast<PyObject*>(&PyTuple_Type)));
   size_type = make_type(module, "strata.Size", 0, 0, size_slots, bases.get());
   PyType_Slot generator_slots[] = {
-    doc_slot("Generator(device='cpu'): random numbers from a seed and a position in its stream."),
+    doc_slot("Generator(device='cpu')\n--\n\nRandom numbers from a seed and a position in its stream."),
     slot(Py_tp_new, generator_new),
     slot(Py_tp_dealloc, generator_dealloc),
     slot(Py_tp_methods, generator_methods),

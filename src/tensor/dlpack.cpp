@@ -56,6 +56,7 @@ DLManagedTensor* export_tensor(const Tensor& t) {
 }
 
 Tensor import_tensor(DLManagedTensor* managed) {
+  STRATA_CHECK(managed, Value, "from_dlpack: the pointer is null");
   const DLTensor& from = managed->dl_tensor;
   STRATA_CHECK(from.device.device_type == kCpuDevice, Runtime,
                "from_dlpack: the array is on device type {}; only CPU memory can be shared by this build",

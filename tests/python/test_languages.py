@@ -1,13 +1,18 @@
-"""The public names of nn, optim and data exist in C++ and in Python."""
+"""The public names of Python exist in C++ and those of C++ in Python."""
 
 import importlib
 import inspect
 import re
 
+import install_headers
 import pytest
-from cpp_names import names_by_namespace
+import strata
+from cpp_names import headers, names_by_namespace
 
 SPACES = {
+    "strata.fft": "strata::fft",
+    "strata.linalg": "strata::linalg",
+    "strata.special": "strata::special",
     "strata.nn": "strata::nn",
     "strata.nn.functional": "strata::nn::functional",
     "strata.nn.init": "strata::nn::init",
@@ -21,6 +26,22 @@ SPACES = {
 
 # Names of one language, by regular expression, each with its reason.
 PYTHON_ONLY = {
+    "strata": {
+        "bool|float|double|half|short|int|long|cfloat|cdouble|(u?int|float|complex|bfloat)\\d+|float8_.*": "dtypes: kFloat32 and others, as in libtorch",
+        "inf|nan|pi|e|newaxis": "INFINITY, NAN and std::numbers; indexing::None",
+        "strided|contiguous_format|preserve_format|channels_last.*": "the strings themselves",
+        "OutOfMemoryError": "strata::Error with ErrorKind::OutOfMemory",
+        "Size": "IntList and std::vector<int64_t>",
+        "no_grad|enable_grad|set_grad_enabled|inference_mode": "NoGradGuard, AutoGradMode and InferenceMode, as in libtorch",
+        "autocast": "autocast::Scope",
+        "tune|tracing": "TuneGuard; tracing::start and stop",
+        "[gs]et_autocast_.*dtype|(is|set)_autocast_.*enabled|clear_autocast_cache|autocast_.*nesting": "in strata::autocast, as in libtorch's at::autocast",
+        "is_tensor": "the type says it",
+        "as_tensor|asarray|from_numpy|frombuffer": "take Python objects; tensor() copies values and from_blob() shares memory",
+        "finfo|iinfo": "std::numeric_limits, and info_of(dtype)",
+        ".*deterministic_algorithms.*": "store a setting for PyTorch programs: every kernel is deterministic",
+    },
+    "strata.linalg": {"LinAlgError": "strata::Error with ErrorKind::Runtime"},
     "strata.nn": {
         "DataParallel|SyncBatchNorm": "for PyTorch programs that wrap or convert a model; in one process they change nothing",
         "Parameter|Buffer": "C++ registers tensors with add_parameter and add_buffer",
@@ -66,6 +87,26 @@ CPP_ONLY = {
 @pytest.fixture(scope="module")
 def cpp():
     return names_by_namespace()
+
+
+def test_functions_of_strata_exist_in_cpp(cpp):
+    missing = python_names("strata") - cpp["strata"]
+    reasons = PYTHON_ONLY["strata"]
+    assert missing == excused(missing, reasons), "add them to C++ (include/strata/functions.h), or say why not"
+    for pattern in reasons:
+        assert excused(missing, [pattern]), f"{pattern} excuses nothing"
+    assert {"is_autocast_enabled", "set_autocast_dtype", "clear_cache", "Scope"} <= cpp["strata::autocast"]
+    assert {"NoGradGuard", "AutoGradMode", "InferenceMode", "TuneGuard", "from_blob", "tensor"} <= cpp["strata"]
+
+
+def test_ops_of_cpp_exist_in_python():
+    """The functions that are generated from op definitions, without those for the library itself."""
+    text = "".join(t for name, t in headers().items() if name.startswith("strata/ops/"))
+    text = install_headers.INTERNAL.sub("", text)
+    text = re.sub(r"^namespace [\w:]+ \{\n(?!STRATA_API|///? ?\n).*?^\}\n", "", text, flags=re.M | re.S)
+    names = set(re.findall(r"^inline \S.*? (\w+)\(", text, re.M))
+    assert len(names) > 500 and "matmul" in names and "conv_transpose2d" in names
+    assert {n for n in names if not hasattr(strata, n)} == set()
 
 
 def python_names(space):
