@@ -123,7 +123,7 @@ class Backward {
   }
 
   void seed(const Tensor& root, Tensor grad) {
-    STRATA_CHECK(root && edge_to(*root), Runtime,
+    STRATA_CHECK(edge_to(root.checked()), Runtime,
                  "element 0 of tensors does not require grad and does not have a grad_fn");
     if (!grad) {
       STRATA_CHECK(
@@ -456,7 +456,7 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
                          std::span<const Tensor> grad_outputs, bool retain_graph, bool create_graph,
                          bool allow_unused) {
   for (const Tensor& t : inputs)
-    STRATA_CHECK(t && edge_to(*t), Runtime, "One of the differentiated Tensors does not require grad");
+    STRATA_CHECK(edge_to(t.checked()), Runtime, "One of the differentiated Tensors does not require grad");
   Scoped mode(thread_state.grad_mode, create_graph);
   Scoped no_autocast(thread_state.autocast, uint8_t{0});  // gradients have the dtypes of the forward pass
   Backward pass(retain_graph || create_graph, create_graph, inputs, true);
@@ -472,10 +472,10 @@ std::vector<Tensor> grad(std::span<const Tensor> outputs, std::span<const Tensor
   return result;
 }
 
-bool is_leaf(const Tensor& t) { return !edge_to(*t).node; }
+bool is_leaf(const Tensor& t) { return !edge_to(t.checked()).node; }
 
 Tensor detach(const Tensor& t) {
-  Tensor out = alias(*t);
+  Tensor out = alias(t.checked());
   out->inference = t->inference;
   return out;
 }

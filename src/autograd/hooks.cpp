@@ -116,7 +116,7 @@ void history_moved(TensorImpl& t, const Ref<History>& before) {
 namespace autograd {
 
 int64_t register_hook(const Tensor& t, Hook hook) {
-  const Node::Edge edge = edge_to(*t);
+  const Node::Edge edge = edge_to(t.checked());
   STRATA_CHECK(edge, Runtime, "cannot register a hook on a tensor that doesn't require gradient");
   const int64_t id = next_hook++;
   const std::lock_guard lock(hook_lock());
@@ -127,7 +127,7 @@ int64_t register_hook(const Tensor& t, Hook hook) {
 
 int64_t register_post_accumulate_grad_hook(const Tensor& t, LeafHook hook) {
   STRATA_CHECK(
-    t->requires_grad, Runtime,
+    t.checked().requires_grad, Runtime,
     "register_post_accumulate_grad_hook: the tensor does not require a gradient; call requires_grad_() first");
   STRATA_CHECK(
     is_leaf(t), Runtime,
@@ -143,7 +143,7 @@ void remove_hook(const Tensor& t, int64_t id) {
   std::vector<Node::Rare::OutputHook> of_node;
   std::vector<std::pair<int64_t, Hook>> hooks;
   std::vector<std::pair<int64_t, LeafHook>> after;
-  const Ref<History> history = t->history;
+  const Ref<History> history = t.checked().history;
   const std::lock_guard lock(hook_lock());
   const auto from_node = [&](const Ref<History>& h) {
     const auto* node = static_cast<const Node*>(h.get());
@@ -159,7 +159,7 @@ void remove_hook(const Tensor& t, int64_t id) {
 }
 
 void retain_grad(const Tensor& t) {
-  const Node::Edge edge = edge_to(*t);
+  const Node::Edge edge = edge_to(t.checked());
   STRATA_CHECK(edge, Runtime, "can't retain_grad on Tensor that has requires_grad=False");
   if (!edge.node || retains_grad(t)) return;  // a leaf keeps its gradient anyway
   auto slot = std::make_shared<TensorImpl*>(t.get());
@@ -169,7 +169,7 @@ void retain_grad(const Tensor& t) {
 }
 
 bool retains_grad(const Tensor& t) {
-  const GradExtra* extra = extra_of(*t);
+  const GradExtra* extra = extra_of(t.checked());
   const std::lock_guard lock(hook_lock());
   return extra && extra->retained;
 }

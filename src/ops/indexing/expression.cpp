@@ -113,6 +113,7 @@ Tensor get_item(const Tensor& x, std::span<const Index> indices) {
 }
 
 void set_item(const Tensor& x, std::span<const Index> indices, const Operand& value) {
+  STRATA_CHECK(value.value.tag != Tag::None, Type, "an element cannot be set to an undefined tensor");
   const Applied a = apply(x, indices);
   const bool is_number = value.value.tag != Tag::Tensor;
   if (!a.any && is_number) {
