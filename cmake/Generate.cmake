@@ -3,7 +3,7 @@
 #   gen/nn/*.cpp            from src/nn/modules/*.modules, src/nn/optim/*.optimizers and *.schedulers; compiled into nn
 #   gen/tests/*             the samples of modules as C++, for tests/parity
 #   gen/functors/*.inc      the functors of each header in src/device/functors, by tools/gen_functors.py
-#   gen/python/strata/*     part of the Python package: type stubs, by tools/gen_stubs.py
+#   gen/python/strata/*     part of the Python package: type stubs, by tools/gen_stubs.py and gen_loose_stubs.py
 # The generator writes into a scratch folder and only files that differ are copied, so that an edit which leaves a
 # header unchanged rebuilds only the edited file. It runs once while configuring, which gives Ninja the names of its
 # outputs and lets editors and clang-tidy work before the first build.
@@ -18,8 +18,9 @@ file(GLOB module_records CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/nn/modules/
 list(APPEND op_sources ${functor_headers} ${module_records})
 set(generator ${PROJECT_SOURCE_DIR}/tools/gen_ops.py)
 file(GLOB generator_inputs CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/gen_*.py ${PROJECT_SOURCE_DIR}/tools/signatures.py
-  ${PROJECT_SOURCE_DIR}/tools/module_records.py
-  ${PROJECT_SOURCE_DIR}/tools/stubs/*.pyi ${PROJECT_SOURCE_DIR}/python/strata/*.py ${PROJECT_SOURCE_DIR}/python/strata/nn/*.py)
+  ${PROJECT_SOURCE_DIR}/tools/module_records.py ${PROJECT_SOURCE_DIR}/tools/stubs/*.pyi)
+file(GLOB_RECURSE package_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/strata/*.py ${PROJECT_SOURCE_DIR}/python/strata/*.pyi)
+list(APPEND generator_inputs ${package_sources})
 list(FILTER generator_inputs EXCLUDE REGEX "/gen_docs.py$")
 
 if(op_sources AND EXISTS ${generator})

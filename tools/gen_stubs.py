@@ -11,6 +11,7 @@ import pathlib
 import re
 import sys
 
+import gen_loose_stubs
 import signatures
 
 ROOT = pathlib.Path(__file__).parent.parent
@@ -195,6 +196,18 @@ def package_imports():
             yield "from . import " + ", ".join(f"{n} as {n}" for n in ast.literal_eval(node.value)) + "\n"
 
 
+def rare_imports(ops):
+    """The names of PyTorch that the package looks up when they are first used (torch/_more.py)."""
+    found = {}
+    exec((PACKAGE / "torch/_more.py").read_text(), found)
+    public = [n for n in found["_MODULES"] if not n.startswith("_")]
+    yield "from .torch import " + ", ".join(f"{n} as {n}" for n in public) + "\n"
+    for name, home in found["_HOME"].items():
+        if not name.startswith("_") and name not in ops:
+            origin = home.removeprefix(".") if home.startswith("..") else f".torch.{home}"
+            yield f"from {origin} import {name} as {name}\n"
+
+
 def own_functions(file):
     """Public functions that a file defines (stubs without types) or imports, and their names."""
     lines, names = [], []
@@ -205,10 +218,9 @@ def own_functions(file):
         elif isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             lines.append(f"class {node.name}({', '.join(map(ast.unparse, node.bases))}): ...\n")
             names.append(node.name)
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 1:
-            lines += [
-                f"from .{node.module} import {a.name} as {a.name}\n" for a in node.names if not a.name.startswith("_")
-            ]
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level:
+            origin = "." * node.level + node.module
+            lines += [f"from {origin} import {a.name} as {a.name}\n" for a in node.names if not a.name.startswith("_")]
         elif (
             isinstance(node, ast.Assign)
             and isinstance(node.value, ast.Call)
@@ -229,9 +241,11 @@ def stubs(sources):
 
     functions_, variants = python_names("_functions.py"), python_names("_variants.py")
     shared = f"import Generator, Number, Tensor, {tuple_names}\n"
-    imports = f"from ._C {shared}from ._C import device as _device, dtype as _dtype\n" + "".join(package_imports())
+    # Tensor and Generator come with the imports of __init__.py, which offer them.
+    inner = f"import Number, {tuple_names}\n"
+    imports = f"from ._C {inner}from ._C import device as _device, dtype as _dtype\n" + "".join(package_imports())
     in_front = ", ".join(f"{n} as {n}" for n in variants if n not in functions_)
-    imports += f"from ._variants import {in_front}\nfrom ._functions import *\n"
+    imports += f"from ._variants import {in_front}\nfrom ._functions import *\n" + "".join(rare_imports(names))
     yield "__init__.pyi", HEADER + IMPORTS + imports + VALUES + namespace(names, "", {*functions_, *variants})
 
     for file in ("fft.py", "linalg.py", "special.py", "nn/functional.py", "nn/init.py", "vision/ops.py"):
@@ -242,12 +256,29 @@ def stubs(sources):
         yield file + "i", HEADER + IMPORTS + imports + own + namespace(names, prefix, own_names)
 
 
-def main(folder, sources):
-    for name, text in stubs(sources):
-        path = pathlib.Path(folder) / "python" / "strata" / name
+def loose_stubs(folder):
+    """Pairs of file name and text, for the files of the package that have no other stub."""
+    for root in (PACKAGE, folder):
+        for file in sorted(root.rglob("*.py")):
+            name = str(file.relative_to(root))
+            stub = folder / f"{name}i"
+            if (PACKAGE / f"{name}i").exists() or (stub.exists() and not gen_loose_stubs.wrote(stub)):
+                continue
+            yield f"{name}i", gen_loose_stubs.loose_stub(name, file.read_text())
+
+
+def write(folder, texts):
+    for name, text in texts:
+        path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
+
+
+def main(folder, sources):
+    folder = pathlib.Path(folder) / "python" / "strata"
+    write(folder, stubs(sources))
+    write(folder, loose_stubs(folder))  # after the others, which they do not replace
 
 
 if __name__ == "__main__":

@@ -54,6 +54,7 @@ def main(path, steps=500, chunked=False):
     codes = strata.tensor([letters.index(c) for c in text])
     net = CharGPT(len(letters))
     optimizer = optim.AdamW(net.parameters(), lr=1e-3)
+    loss = strata.zeros(())  # what no steps give
     for step in range(1, steps + 1):
         windows = strata.randint(0, len(codes) - CONTEXT, (BATCH, 1)) + strata.arange(CONTEXT + 1)
         batch = codes[windows]

@@ -38,6 +38,7 @@ def main(folder=None, epochs=1):
     train, test = digits(folder, True), digits(folder, False)
     net = Net().to(memory_format=strata.channels_last)
     optimizer = optim.Adam(net.parameters(), lr=1e-3)
+    loss, right = strata.zeros(()), 0  # what no epochs give
     for epoch in range(epochs):
         start = time.perf_counter()
         for images, labels in DataLoader(train, batch_size=128, shuffle=True):

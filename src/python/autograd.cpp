@@ -454,11 +454,14 @@ int clear_owned(PyObject* tensor) {
 PyMethodDef autograd_functions[] = {
   {"_set_grad_enabled", set_mode<&ThreadState::grad_mode>, METH_O,
    "Turns recording on or off; returns the state before."},
-  {"is_grad_enabled", get_mode<&ThreadState::grad_mode>, METH_NOARGS, "Whether ops are recorded."},
+  {"is_grad_enabled", get_mode<&ThreadState::grad_mode>, METH_NOARGS,
+   "is_grad_enabled($module, /)\n--\n\nWhether ops are recorded."},
   {"_set_inference_mode", set_mode<&ThreadState::inference_mode>, METH_O, "Returns the state before."},
-  {"is_inference_mode_enabled", get_mode<&ThreadState::inference_mode>, METH_NOARGS, "Whether inference_mode() is on."},
+  {"is_inference_mode_enabled", get_mode<&ThreadState::inference_mode>, METH_NOARGS,
+   "is_inference_mode_enabled($module, /)\n--\n\nWhether inference_mode() is on."},
   {"_set_anomaly_enabled", set_mode<&ThreadState::anomaly_mode>, METH_O, "Returns the state before."},
-  {"is_anomaly_enabled", get_mode<&ThreadState::anomaly_mode>, METH_NOARGS, "Whether anomaly mode is on."},
+  {"is_anomaly_enabled", get_mode<&ThreadState::anomaly_mode>, METH_NOARGS,
+   "is_anomaly_enabled($module, /)\n--\n\nWhether anomaly mode is on."},
   {"_set_tuning", set_mode<&ThreadState::tuning>, METH_O, "Returns the state before."},
   {"_set_reference_only", set_mode<&ThreadState::reference_only>, METH_O,
    "For tests: run the last kernel of each list."},
@@ -486,7 +489,8 @@ PyMethodDef autograd_functions[] = {
 
 static PyMethodDef backward_method = {
   "backward", method(tensor_backward), METH_FASTCALL | METH_KEYWORDS,
-  "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None): adds to the leaves' .grad."};
+  "backward($self, /, gradient=None, retain_graph=None, create_graph=False, inputs=None)\n--\n\n"
+  "Adds to the leaves' .grad."};
 
 bool init_autograd(PyObject*) {
   autograd::current_line = innermost_line;

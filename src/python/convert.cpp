@@ -337,7 +337,8 @@ PyObject* make_with(PyObject* args, PyObject* keywords, bool copy) {
   PyObject *data, *dtype = Py_None, *device = Py_None, *ignored = nullptr;
   int requires_grad = 0;
   PyObject* want_copy = nullptr;
-  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|$OOpOO", const_cast<char**>(names), &data, &dtype, &device,
+  const char* format = copy ? "O|$OOpOO" : "O|OO$pOO";  // as_tensor(data, dtype, device) needs no names
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, format, const_cast<char**>(names), &data, &dtype, &device,
                                    &requires_grad, &ignored, &want_copy))
     return nullptr;
   return guarded([&]() -> PyObject* {
@@ -402,12 +403,16 @@ PyObject* from_numpy(PyObject*, PyObject* array) {
 
 PyMethodDef conversion_functions[] = {
   {"tensor", method(tensor), METH_VARARGS | METH_KEYWORDS,
-   "tensor(data, *, dtype=None, device=None, requires_grad=False): a copy of nested lists, numbers, arrays or "
-   "tensors."},
-  {"asarray", method(asarray), METH_VARARGS | METH_KEYWORDS, "Like tensor(), but shares memory where it can."},
-  {"as_tensor", method(asarray), METH_VARARGS | METH_KEYWORDS, "Like tensor(), but shares memory where it can."},
+   "tensor($module, /, data, *, dtype=None, device=None, requires_grad=False, pin_memory=False)\n--\n\n"
+   "A copy of nested lists, numbers, arrays or tensors."},
+  {"asarray", method(asarray), METH_VARARGS | METH_KEYWORDS,
+   "asarray($module, /, data, dtype=None, device=None, *, requires_grad=False, copy=None)\n--\n\n"
+   "Like tensor(), but shares memory where it can."},
+  {"as_tensor", method(asarray), METH_VARARGS | METH_KEYWORDS,
+   "as_tensor($module, /, data, dtype=None, device=None)\n--\n\nLike tensor(), but shares memory where it can."},
   {"_buffer_owner", buffer_owner, METH_O, "The object whose buffer the tensor uses, or None."},
-  {"from_numpy", from_numpy, METH_O, "A tensor over the array's memory, without a copy."},
+  {"from_numpy", from_numpy, METH_O,
+   "from_numpy($module, array, /)\n--\n\nA tensor over the array's memory, without a copy."},
   {}};
 
 }  // namespace strata::python

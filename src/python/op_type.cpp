@@ -316,6 +316,17 @@ PyObject* get_schemas(PyObject* self, void*) {
     return list.release();
   });
 }
+// For inspect.signature(), help() and editors. Computed each time: a program rarely asks.
+PyObject* get_signature(PyObject* self, void*) {
+  return guarded([&] {
+    const PyOp& me = op_at(self);
+    const Object module(need(PyImport_ImportModule("strata._signatures")));
+    const Object schemas(need(get_schemas(self, nullptr)));
+    const bool out = !me.inplace && me.overloads->front().op->has_out;
+    return need(PyObject_CallMethod(module.get(), "signature_of", "OOO", schemas.get(), out ? Py_True : Py_False,
+                                    me.inplace_keyword ? Py_True : Py_False));
+  });
+}
 PyObject* get_internal(PyObject* self, void*) {
   const auto& all = *op_at(self).overloads;
   return PyBool_FromLong(std::all_of(all.begin(), all.end(), [](const Overload& o) { return o.op->internal; }));
@@ -337,6 +348,7 @@ PyGetSetDef properties[] = {{"__name__", get_name, nullptr, nullptr, nullptr},
                             {"__doc__", get_doc, nullptr, nullptr, nullptr},
                             {"__dict__", PyObject_GenericGetDict, nullptr, nullptr, nullptr},
                             {"schemas", get_schemas, nullptr, nullptr, nullptr},
+                            {"__signature__", get_signature, nullptr, nullptr, nullptr},
                             {"__module__", get_module, nullptr, nullptr, nullptr},
                             {"internal", get_internal, nullptr, nullptr, nullptr},
                             {}};

@@ -350,7 +350,8 @@ PyObject* wrap_list(const std::vector<Tensor>& list) {
 }
 
 bool init_tensor_type(PyObject* module) {
-  PyType_Slot slots[] = {doc_slot("A strided array of one dtype that remembers how it was computed when it requires a "
+  PyType_Slot slots[] = {doc_slot("Tensor(*args, **kwargs)\n--\n\nA strided array of one dtype that remembers how it "
+                                  "was computed when it requires a "
                                   "gradient. Made by tensor(), zeros(), from_numpy() and other functions."),
                          slot(Py_tp_new, new_tensor),
                          slot(Py_tp_dealloc, dealloc),

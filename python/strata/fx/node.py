@@ -253,11 +253,14 @@ class Node:
         else:
             return None
         try:
-            bound = inspect.signature(target).bind(*self.args, **self.kwargs)
+            signature = inspect.signature(target)
+            bound = signature.bind(*self.args, **self.kwargs)
         except (TypeError, ValueError):
             return None
         if not normalize_to_only_use_kwargs:
             return bound.args, bound.kwargs
+        if any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
+            return None  # an op with several overloads, or a list given item by item: there is no keyword for each
         bound.apply_defaults()
         return (), dict(bound.arguments)
 

@@ -1,0 +1,26 @@
+# Types of function.py. forward and backward take any arguments, so that subclasses may name theirs.
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from .._C import Tensor
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+class FunctionCtx:
+    needs_input_grad: tuple[bool, ...]
+    @property
+    def saved_tensors(self) -> tuple[Tensor, ...]: ...
+    def save_for_backward(self, *tensors: Tensor | None) -> None: ...
+    def mark_dirty(self, *tensors: Tensor) -> None: ...
+    def mark_non_differentiable(self, *tensors: Tensor) -> None: ...
+    def set_materialize_grads(self, value: bool) -> None: ...
+    def __getattr__(self, name: str) -> Any: ...  # forward may store anything
+    def __setattr__(self, name: str, value: Any) -> None: ...
+
+class Function:
+    forward: Callable[..., Any]
+    backward: Callable[..., Any]
+    @classmethod
+    def apply(cls, *args: Any, **kwargs: Any) -> Any: ...
+
+def once_differentiable(function: _F) -> _F: ...
