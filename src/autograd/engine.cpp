@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <mutex>
-#include <ranges>
 #include <unordered_map>
 
 #include "autograd/hooks.h"
@@ -70,8 +69,12 @@ namespace {
 // The gradient of a leaf whose shape changed after it was used. Dimensions of size 1 may have been added or removed.
 [[gnu::cold]] Tensor reshaped_like(const Tensor& g, const TensorImpl& leaf) {
   static const OpRecord& view = find_op("reshape");
-  const auto several = std::views::filter([](int64_t n) { return n != 1; });
-  STRATA_CHECK(std::ranges::equal(g.shape() | several, leaf.sizes() | several), Runtime,
+  const auto several = [](Shape shape) {
+    std::vector<int64_t> sizes(shape.begin(), shape.end());
+    std::erase(sizes, 1);
+    return sizes;
+  };
+  STRATA_CHECK(several(g.shape()) == several(leaf.sizes()), Runtime,
                "the shape of a leaf changed after it was used: its gradient has shape {}, the leaf has shape {} now",
                to_string(g.shape()), to_string(leaf.sizes()));
   return call(view, Args(g, IntList(leaf.sizes())));

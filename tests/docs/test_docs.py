@@ -126,7 +126,7 @@ def compiled(tmp_path_factory):
 def test_cpp_programs_run(number, compiled):
     done, program = compiled[number]
     assert done.returncode == 0, done.stderr
-    ran = subprocess.run([program], capture_output=True, text=True)
+    ran = subprocess.run([program], capture_output=True, text=True, cwd=program.parent)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     page, line, _ = PROGRAMS[number]
     assert_printed(f"{page.name}:{line}", outputs(page).get(line), ran.stdout)

@@ -117,12 +117,12 @@ TEST(Undefined, Autograd) {
 TEST(Undefined, FunctionsOfNn) {
   const std::vector<Tensor> list = {ones({2}), Tensor()};
   const Tensor x = ones({2, 4});
-  using namespace nn::functional;
-  EXPECT_REFUSED(gumbel_softmax(none));
-  EXPECT_REFUSED(adaptive_max_pool3d(none, 2));
-  EXPECT_REFUSED(adaptive_max_pool2d(none, 2));
-  EXPECT_REFUSED(triplet_margin_with_distance_loss(x, none, x));
-  EXPECT_REFUSED(multi_head_attention_forward(none, x, x, 4, 1, none, none, none, none, false, 0, none, none));
+  namespace F = nn::functional;
+  EXPECT_REFUSED(F::gumbel_softmax(none));
+  EXPECT_REFUSED(F::adaptive_max_pool3d(none, 2));
+  EXPECT_REFUSED(F::adaptive_max_pool2d(none, 2));
+  EXPECT_REFUSED(F::triplet_margin_with_distance_loss(x, none, x));
+  EXPECT_REFUSED(F::multi_head_attention_forward(none, x, x, 4, 1, none, none, none, none, false, 0, none, none));
   EXPECT_REFUSED(nn::utils::clip_grad_norm_(list, 1));
   EXPECT_REFUSED(nn::utils::clip_grad_value_(list, 1));
   EXPECT_REFUSED(nn::utils::get_total_norm(list));

@@ -200,7 +200,7 @@ cuda::ConvCall device_weight_call(const Call& c) {
 }
 // The order is that of speed on an H200 (bench/results/convolution.md).
 template <auto describe> void add_device_kernels(OpRecord& op) {
-  using namespace cuda;
+  using namespace cuda;  // NOLINT: a list of its kernels
   add_planned<describe, plan_convolution_large_product<plan_gemm_hopper_ahead>,
               run_convolution_product<run_gemm_hopper>>(op, Backend::Cuda, "product_hopper_ahead");
   add_planned<describe, plan_convolution_cudnn_channels_last, run_convolution_cudnn>(op, Backend::Cuda,
