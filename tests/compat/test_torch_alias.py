@@ -76,7 +76,7 @@ def test_what_is_missing_raises_when_it_is_called():
     assert (
         run("""
         import torch
-        from torch import sparse_coo_tensor
+        from torch import sparse_bsr_tensor
         from torch.ao.quantization import quantize_dynamic
         import torch.distributed.rpc as rpc
         class Mine(torch.distributed.fsdp.FSDPModule): pass
@@ -84,15 +84,27 @@ def test_what_is_missing_raises_when_it_is_called():
             try: call()
             except NotImplementedError as error: return str(error).split(" is not in")[0]
         assert not isinstance(1, quantize_dynamic) and not torch.distributed.is_available()
-        print(name(sparse_coo_tensor), name(quantize_dynamic), name(rpc.init_rpc), name(torch.distributed.init_process_group))
+        print(name(sparse_bsr_tensor), name(quantize_dynamic), name(rpc.init_rpc), name(torch.distributed.init_process_group))
         print(name(lambda: torch.nn.parallel.DistributedDataParallel(torch.nn.ReLU())), name(lambda: torch.jit.load("x")))
         import torchvision
         assert name(torchvision.models.resnet18) == "torchvision.models.resnet18"
         print(hasattr(torch, "nonsense"), hasattr(torch.nn, "nonsense"))
         """)
-        == "torch.sparse_coo_tensor torch.ao.quantization.quantize_dynamic torch.distributed.rpc.init_rpc "
+        == "torch.sparse_bsr_tensor torch.ao.quantization.quantize_dynamic torch.distributed.rpc.init_rpc "
         "torch.distributed.init_process_group\nDistributedDataParallel torch.jit.load\nFalse False"
     )
+
+
+def test_sparse_tensors_of_older_programs():
+    text = run("""
+        import torch
+        places = torch.LongTensor([[0, 1, 1], [2, 0, 2]])
+        graph = torch.sparse.FloatTensor(places, torch.FloatTensor([3, 4, 5]), torch.Size([2, 3]))
+        print(torch.spmm(graph, torch.ones(3, 1)).tolist(), graph.is_sparse, graph.layout == torch.sparse_coo)
+        print(graph)
+        """)
+    assert text.startswith("[[3.0], [9.0]] True True\ntensor(indices=tensor([[0, 1, 1],")
+    assert text.endswith("size=(2, 3), nnz=3, layout=torch.sparse_coo)")
 
 
 def test_an_unknown_module_is_an_import_error():

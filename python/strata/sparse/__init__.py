@@ -8,6 +8,28 @@ from ._create import (
 from ._functions import addmm, hspmm, log_softmax, mm, sampled_addmm, smm, softmax, spmm, sum
 from ._tensor import SparseTensor
 
+_OLDER = {
+    "Float": "float32",
+    "Double": "float64",
+    "Half": "float16",
+    "BFloat16": "bfloat16",
+    "Long": "int64",
+    "Int": "int32",
+}
+
+
+def __getattr__(name):
+    """FloatTensor(indices, values, size) and so on, which older programs call."""
+    kind = name.removesuffix("Tensor")
+    if kind not in _OLDER or kind == name:
+        raise AttributeError(f"module 'strata.sparse' has no attribute {name!r}")
+    import functools
+
+    from .. import _C
+
+    return functools.partial(sparse_coo_tensor, dtype=getattr(_C, _OLDER[kind]))
+
+
 __all__ = [
     "SparseTensor",
     "addmm",
