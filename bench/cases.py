@@ -137,3 +137,31 @@ def _(m):
 @case("AdamW 16M parameters, PyTorch not fused", 1.0)
 def _(m):
     return _adamw(m)
+
+
+def _graph(m):
+    """A sparse matrix of 20,000 rows with 20 elements in each."""
+    import numpy as np
+
+    numbers = np.random.default_rng(0)
+    places = numbers.integers(0, 20000, (2, 400000))
+    values = numbers.standard_normal(400000).astype("float32")
+    return m.sparse_coo_tensor(m.from_numpy(places), m.from_numpy(values), (20000, 20000))
+
+
+@case("sparse @ dense, compressed rows", 1.0)
+def _(m):
+    a, b = _graph(m).coalesce().to_sparse_csr(), _input(m, 20000, 64)
+    return lambda: a @ b
+
+
+@case("sparse @ dense, coordinates", 1.0)
+def _(m):
+    a, b = _graph(m).coalesce(), _input(m, 20000, 64)
+    return lambda: a @ b
+
+
+@case("coalesce 400,000 coordinates", 1.0)
+def _(m):
+    a = _graph(m)
+    return lambda: m.sparse_coo_tensor(a._indices(), a._values(), a.shape).coalesce().values()
