@@ -14,7 +14,7 @@ from .modes import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for editors; at run time __getattr__ imports them when first used
-    from . import functional, graph
+    from . import forward_ad, functional, graph
     from .gradcheck import gradcheck, gradgradcheck
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "backward",
     "detect_anomaly",
     "enable_grad",
+    "forward_ad",
     "functional",
     "grad",
     "grad_mode",
@@ -75,9 +76,9 @@ def grad(
 def __getattr__(name):  # imported when first used
     import importlib
 
-    if name in ("functional", "graph"):
+    if name in ("forward_ad", "functional", "graph"):
         return importlib.import_module(f".{name}", __name__)
-    if name in ("Variable", "variable", "profiler", "forward_ad"):
+    if name in ("Variable", "variable", "profiler"):
         return getattr(importlib.import_module(".older_names", __name__), name)
     if name in ("gradcheck", "gradgradcheck"):
         home = importlib.import_module(".gradcheck", __name__)

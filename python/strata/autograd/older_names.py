@@ -5,7 +5,6 @@ import types
 
 from .. import _C
 from ..torch import profiler
-from ..torch._missing import MissingModule
 
 
 class _VariableType(type):
@@ -30,4 +29,3 @@ variable = types.ModuleType(f"{__package__}.variable", "torch.autograd.variable.
 variable.Variable = Variable
 sys.modules[variable.__name__] = variable
 sys.modules[f"{__package__}.profiler"] = profiler
-forward_ad = MissingModule("torch.autograd.forward_ad")
