@@ -161,6 +161,7 @@ def _add_names():
         orgqr="linalg.householder_product",
     ).items():
         setattr(Tensor, name, ops[op])
+    Tensor.__rdiv__ = Tensor.__rtruediv__  # Python 2's name
     for name in ("is_sparse_csr", "is_mkldnn", "is_xla", "is_xpu", "is_ipu", "is_vulkan", "is_mtia", "is_maia"):
         setattr(Tensor, name, False)
     Tensor.name, Tensor.names, Tensor.volatile, Tensor.output_nr = (

@@ -92,24 +92,4 @@ Tensor complex_matmul(const Tensor& left, const Tensor& right) {
   return view_as_complex(reshape(product, shape));
 }
 
-Tensor real_form(const Tensor& a) {
-  const Tensor re = real(a), im = imag(a);
-  return cat({cat({re, neg(im)}, -1), cat({im, re}, -1)}, -2);
-}
-Tensor from_real_form(const Tensor& a, int64_t columns) {
-  const int64_t rows = a.size(-2) / 2;
-  const Tensor left = narrow(a, -1, 0, columns);
-  return complex(narrow(left, -2, 0, rows), narrow(left, -2, rows, rows));
-}
-void refuse_complex_gradient(const Tensor& a, const char* op) {
-  STRATA_CHECK(!thread_state.grad_mode || !a.requires_grad(), NotImplemented,
-               "{}: the gradient for complex matrices is not implemented; call it under no_grad()", op);
-}
-Tensor mean_of_pairs(const Tensor& values) {
-  std::vector<int64_t> shape(values.shape().begin(), values.shape().end());
-  shape.back() /= 2;
-  shape.push_back(2);
-  return mean(reshape(values, shape), int64_t{-1});
-}
-
 }  // namespace strata

@@ -17,12 +17,4 @@ Tensor complex_cumprod(const Tensor& z, int64_t dim, const std::optional<DType>&
 Tensor complex_matmul(const Tensor& a, const Tensor& b);
 Tensor times_i(const Tensor& z);
 
-// Complex matrices as real ones of twice the size, [[re, -im], [im, re]]: products, inverses and solutions correspond, and each
-// singular value, and each eigenvalue of a Hermitian matrix, appears twice.
-Tensor real_form(const Tensor& a);
-Tensor from_real_form(const Tensor& a, int64_t columns);  // from the first columns; the rows are [re; im]
-Tensor mean_of_pairs(const Tensor& values);               // along the last dimension, which is sorted
-// Throws if a gradient is to be recorded: second derivatives of values that appear twice are not defined.
-void refuse_complex_gradient(const Tensor& a, const char* op);
-
 }  // namespace strata

@@ -44,6 +44,11 @@ constexpr std::string_view kInplaceNames[] = {
   "alpha_dropout", "celu",      "dropout",  "dropout1d",  "dropout2d", "dropout3d", "elu",   "feature_alpha_dropout",
   "hardsigmoid",   "hardswish", "hardtanh", "leaky_relu", "mish",      "relu",      "relu6", "rrelu",
   "selu",          "silu",      "threshold"};
+// Arithmetic of plain numbers gives a tensor, as in PyTorch: div(1, 2). Other ops need a tensor among their operands.
+bool takes_only_numbers(const OpRecord& op) {
+  return op.name == "add" || op.name == "sub" || op.name == "mul" || op.name == "div" || op.name == "floor_divide";
+}
+
 bool takes_inplace(std::string_view name) {
   constexpr std::string_view kSpace = "nn.functional.";
   return name.starts_with(kSpace) && std::find(std::begin(kInplaceNames), std::end(kInplaceNames),
@@ -143,7 +148,7 @@ bool Attempt::read(const Overload& o, PyObject* const* values, uint32_t given, P
   for (uint32_t i = taken; i < op.required; ++i)
     if (!(filled >> i & 1) && !op.params[i].has_default)
       return reject(fmt::format("missing required argument '{}'", op.params[i].name));
-  if (op.numbers && !op.params.empty()) {  // at least one operand must be a tensor
+  if (op.numbers && !op.params.empty() && !takes_only_numbers(op)) {  // at least one operand must be a tensor
     bool tensor = false, wants = false;
     for (uint32_t i = 0; i < count; ++i) {
       tensor |= args.is_tensor(i) || args[i].tag == Tag::Tensors;

@@ -218,6 +218,8 @@ def test_gradients(record):
         try:
             want = gradients(record, arguments, lambda t: t)
         except RuntimeError as e:  # there is no formula, or the op refuses histories, which is the same everywhere
+            if "ill-defined" in str(e):  # the values decide: a loss that depends on the phase of complex vectors
+                continue
             with pytest.raises(type(e)):
                 gradients(record, arguments, without_values)
             continue

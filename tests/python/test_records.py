@@ -166,11 +166,7 @@ def check_gradients(record, check, dtype=strata.float64):
         wanted = [t for t in inputs if t.requires_grad and t.numel()]
         if not wanted or sum(t.numel() for t in wanted) > 200:
             continue
-        try:
-            outs = records.tensors(records.call(record, leaves))
-        except NotImplementedError as e:  # singular values and what is made of them
-            assert dtype.is_complex and "the gradient for complex matrices is not implemented" in str(e)
-            continue
+        outs = records.tensors(records.call(record, leaves))
         if not any(o.requires_grad for o in outs):
             continue
 
@@ -190,6 +186,8 @@ def check_gradients(record, check, dtype=strata.float64):
         try:
             assert check(run, tuple(inputs))
         except Exception as e:
+            if "ill-defined" in str(e):  # the phase of complex vectors is arbitrary: test_matrix_decompositions.py
+                continue
             raise AssertionError(f"{label(record)} ({text}): {e}") from e
 
 

@@ -168,7 +168,7 @@ def svd_lowrank(A, q=6, niter=2, M=None):
     if M is not None:
         A = A - M
     u, s, vh = strata.linalg.svd(A, full_matrices=False)
-    return u[..., :q], s[..., :q], vh.mT[..., :q]
+    return u[..., :q], s[..., :q], vh.mH[..., :q]
 
 
 def norm_except_dim(v, pow=2, dim=0):
@@ -179,23 +179,30 @@ def norm_except_dim(v, pow=2, dim=0):
     return strata.linalg.vector_norm(v, pow, dims, keepdim=True)
 
 
-def gradient(input, *, spacing=1, dim=None, edge_order=1):
-    """Differences of neighbors along each dimension, central inside and one-sided at the ends."""
-    if edge_order != 1:
-        raise NotImplementedError("gradient: edge_order=2 is not in this version of Strata; use edge_order=1")
+def gradient(input, *, spacing=None, dim=None, edge_order=1):
+    """Slopes between neighbors along each dimension: central inside; one-sided, of two or three points, at the ends."""
+    if edge_order not in (1, 2):
+        raise RuntimeError(f"gradient: edge_order must be 1 or 2, found {edge_order}")
     dims = [*builtins_range(input.dim())] if dim is None else [dim] if isinstance(dim, int) else list(dim)
+    spacing = 1 if spacing is None else spacing
     steps = list(spacing) if isinstance(spacing, (list, tuple)) else [spacing] * len(dims)
     results = []
     for d, step in zip(dims, steps, strict=True):
         n = input.shape[d]
-        if n < 2:
-            raise RuntimeError(f"gradient: expected at least 2 elements along dimension {d}, found {n}")
+        if n <= edge_order:
+            raise RuntimeError(f"gradient: expected at least {edge_order + 1} elements along dimension {d}, found {n}")
         places = step.to(input.dtype) if isinstance(step, _C.Tensor) and step.dim() else strata.arange(n) * step
         gaps = places.diff().view([-1 if k == d % input.dim() else 1 for k in builtins_range(input.dim())])
         slopes = input.diff(dim=d) / gaps
         before, after = gaps.narrow(d, 0, n - 2), gaps.narrow(d, 1, n - 2)
         inner = (slopes.narrow(d, 0, n - 2) * after + slopes.narrow(d, 1, n - 2) * before) / (before + after)
-        results.append(strata.cat([slopes.narrow(d, 0, 1), inner, slopes.narrow(d, n - 2, 1)], d))
+        first, last = slopes.narrow(d, 0, 1), slopes.narrow(d, n - 2, 1)
+        if edge_order == 2:  # the parabola through three points
+            near, far = gaps.narrow(d, 0, 1), gaps.narrow(d, 1, 1)
+            first = first + (first - slopes.narrow(d, 1, 1)) * near / (near + far)
+            near, far = gaps.narrow(d, n - 2, 1), gaps.narrow(d, n - 3, 1)
+            last = last + (last - slopes.narrow(d, n - 3, 1)) * near / (near + far)
+        results.append(strata.cat([first, inner, last], d))
     return tuple(results)
 
 

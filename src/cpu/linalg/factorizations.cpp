@@ -10,6 +10,8 @@ struct Both {
   Both() {
     detail::fill_factors(single, twice);
     detail::fill_spectral(single, twice);
+    single.eigen_general = detail::eigen_by_qr_in_double;
+    twice.eigen_general = detail::eigen_by_qr<double>;
   }
 };
 const Both& both() {
@@ -29,5 +31,7 @@ template <class T> void apply_pivots(T* b, int64_t n, int64_t r, const int32_t* 
 }
 template void apply_pivots(float*, int64_t, int64_t, const int32_t*, int64_t, bool);
 template void apply_pivots(double*, int64_t, int64_t, const int32_t*, int64_t, bool);
+template void apply_pivots(std::complex<float>*, int64_t, int64_t, const int32_t*, int64_t, bool);
+template void apply_pivots(std::complex<double>*, int64_t, int64_t, const int32_t*, int64_t, bool);
 
 }  // namespace strata::cpu

@@ -201,6 +201,7 @@ bool svd(double* a, int64_t m, int64_t n, double* s, double* ut, int64_t columns
 }
 }  // namespace
 
-constexpr Dense<double> dense_reference{lu, cholesky, substitute, qr, q_of, q_times, eigen, svd};
+constinit const Dense<double> dense_reference{
+  lu, cholesky, substitute, qr, q_of, q_times, eigen, svd, detail::eigen_by_qr<double>};
 
 }  // namespace strata::cpu

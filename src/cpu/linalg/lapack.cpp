@@ -14,20 +14,38 @@ namespace strata::cpu {
 namespace {
 
 // Fortran functions: all arguments by address, column-major matrices, string lengths last. `t` is the letter of the type T in
-// their names.
-#define STRATA_LAPACK_ENTRIES(X, t, T)                                                                               \
-  X(t, getrf, (const int*, const int*, T*, const int*, int*, int*))                                                  \
-  X(t, potrf, (const char*, const int*, T*, const int*, int*, size_t))                                               \
-  X(t, geqrf, (const int*, const int*, T*, const int*, T*, T*, const int*, int*))                                    \
-  X(t, orgqr, (const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*))                  \
-  X(t, syevd,                                                                                                        \
-    (const char*, const char*, const int*, T*, const int*, T*, T*, const int*, int*, int*, int*, size_t, size_t))    \
-  X(t, gesdd,                                                                                                        \
-    (const char*, const int*, const int*, T*, const int*, T*, T*, const int*, T*, const int*, T*, const int*, int*,  \
-     int*, size_t))                                                                                                  \
-  X(t, trsm,                                                                                                         \
+// their names, R the type of its parts.
+#define STRATA_LAPACK_COMMON(X, t, T)                                                                                \
+  X(t, getrf, getrf, (const int*, const int*, T*, const int*, int*, int*))                                           \
+  X(t, potrf, potrf, (const char*, const int*, T*, const int*, int*, size_t))                                        \
+  X(t, geqrf, geqrf, (const int*, const int*, T*, const int*, T*, T*, const int*, int*))                             \
+  X(t, trsm, trsm,                                                                                                   \
     (const char*, const char*, const char*, const char*, const int*, const int*, const T*, const T*, const int*, T*, \
      const int*, size_t, size_t, size_t, size_t))
+#define STRATA_LAPACK_REAL(X, t, T)                                                                                 \
+  STRATA_LAPACK_COMMON(X, t, T)                                                                                     \
+  X(t, orgqr, orgqr, (const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*))          \
+  X(t, syevd, syevd,                                                                                                \
+    (const char*, const char*, const int*, T*, const int*, T*, T*, const int*, int*, int*, int*, size_t, size_t))   \
+  X(t, gesdd, gesdd,                                                                                                \
+    (const char*, const int*, const int*, T*, const int*, T*, T*, const int*, T*, const int*, T*, const int*, int*, \
+     int*, size_t))                                                                                                 \
+  X(t, geev, geev,                                                                                                  \
+    (const char*, const char*, const int*, T*, const int*, T*, T*, T*, const int*, T*, const int*, T*, const int*,  \
+     int*, size_t, size_t))
+// Complex ones have other names and an array of real numbers more.
+#define STRATA_LAPACK_COMPLEX(X, t, T, R)                                                                          \
+  STRATA_LAPACK_COMMON(X, t, T)                                                                                    \
+  X(t, orgqr, ungqr, (const int*, const int*, const int*, T*, const int*, const T*, T*, const int*, int*))         \
+  X(t, syevd, heevd,                                                                                               \
+    (const char*, const char*, const int*, T*, const int*, R*, T*, const int*, R*, const int*, int*, int*, int*,   \
+     size_t, size_t))                                                                                              \
+  X(t, gesdd, gesdd,                                                                                               \
+    (const char*, const int*, const int*, T*, const int*, R*, T*, const int*, T*, const int*, T*, const int*, R*,  \
+     int*, int*, size_t))                                                                                          \
+  X(t, geev, geev,                                                                                                 \
+    (const char*, const char*, const int*, T*, const int*, T*, T*, const int*, T*, const int*, T*, const int*, R*, \
+     int*, size_t, size_t))
 
 // OpenBLAS chooses its kernels when it is opened. For a processor that is newer than the library it takes those for SSE3,
 // which are three times slower than the ones for the instructions that the processor has. The variable is set only while
@@ -57,15 +75,18 @@ class KernelChoice {
   bool set_ = false;
 };
 
-template <class T> struct Routines {
-#define STRATA_LAPACK_MEMBER(letter, name, parameters) void(*name) parameters = nullptr;
-  STRATA_LAPACK_ENTRIES(STRATA_LAPACK_MEMBER, t, T)
-#undef STRATA_LAPACK_MEMBER
+#define STRATA_LAPACK_MEMBER(letter, member, name, parameters) void(*member) parameters = nullptr;
+template <class T> struct Routines { STRATA_LAPACK_REAL(STRATA_LAPACK_MEMBER, t, T) };
+template <class R> struct Routines<std::complex<R>> {
+  STRATA_LAPACK_COMPLEX(STRATA_LAPACK_MEMBER, t, std::complex<R>, R)
 };
+#undef STRATA_LAPACK_MEMBER
 
 struct Lapack {
   Routines<float> single;
   Routines<double> twice;
+  Routines<std::complex<float>> single_complex;
+  Routines<std::complex<double>> twice_complex;
   int (*get_threads)() = nullptr;
   void (*set_threads)(int) = nullptr;
   std::string why;
@@ -77,13 +98,19 @@ struct Lapack {
                      .files = {"libopenblas.so.0"},
                      .variable = "STRATA_LAPACK",
                      .advice = "install libopenblas0 for faster decompositions of large matrices"});
-#define STRATA_LAPACK_LOAD_S(letter, name, parameters) \
-  single.name = library.need<void(*) parameters>(#letter #name "_");
-#define STRATA_LAPACK_LOAD_D(letter, name, parameters) twice.name = library.need<void(*) parameters>(#letter #name "_");
-    STRATA_LAPACK_ENTRIES(STRATA_LAPACK_LOAD_S, s, float)
-    STRATA_LAPACK_ENTRIES(STRATA_LAPACK_LOAD_D, d, double)
+    const auto load = [&]<class F>(F& member, const char* name) { member = library.need<F>(name); };
+#define STRATA_LAPACK_LOAD_S(letter, member, name, parameters) load(single.member, #letter #name "_");
+#define STRATA_LAPACK_LOAD_D(letter, member, name, parameters) load(twice.member, #letter #name "_");
+#define STRATA_LAPACK_LOAD_C(letter, member, name, parameters) load(single_complex.member, #letter #name "_");
+#define STRATA_LAPACK_LOAD_Z(letter, member, name, parameters) load(twice_complex.member, #letter #name "_");
+    STRATA_LAPACK_REAL(STRATA_LAPACK_LOAD_S, s, float)
+    STRATA_LAPACK_REAL(STRATA_LAPACK_LOAD_D, d, double)
+    STRATA_LAPACK_COMPLEX(STRATA_LAPACK_LOAD_C, c, std::complex<float>, float)
+    STRATA_LAPACK_COMPLEX(STRATA_LAPACK_LOAD_Z, z, std::complex<double>, double)
 #undef STRATA_LAPACK_LOAD_S
 #undef STRATA_LAPACK_LOAD_D
+#undef STRATA_LAPACK_LOAD_C
+#undef STRATA_LAPACK_LOAD_Z
     get_threads = library.need<int (*)()>("openblas_get_num_threads");
     set_threads = library.need<void (*)(int)>("openblas_set_num_threads");
     why = library.why();
@@ -94,9 +121,26 @@ const Lapack& lapack() {
   return *opened;
 }
 template <class T> const Routines<T>& routines() {
-  if constexpr (sizeof(T) == 4) return lapack().single;
-  else return lapack().twice;
+  if constexpr (std::is_same_v<T, float>) return lapack().single;
+  else if constexpr (std::is_same_v<T, double>) return lapack().twice;
+  else if constexpr (std::is_same_v<T, std::complex<float>>) return lapack().single_complex;
+  else return lapack().twice_complex;
 }
+template <class T> using RealOf = typename Dense<T>::Real;
+template <class T> constexpr bool kIsReal = std::is_same_v<T, RealOf<T>>;
+
+// A copy of complex numbers in double, for our own functions where LAPACK has none.
+template <class T> class InDouble {
+ public:
+  InDouble(const T* from, int64_t count) : values_(from, from + count) {}
+  std::complex<double>* get() { return values_.data(); }
+  void put_back(T* to) const {
+    std::ranges::transform(values_, to, [](std::complex<double> z) { return T(z); });
+  }
+
+ private:
+  std::vector<std::complex<double>> values_;
+};
 
 // One thread while we compute: the same bits each time, and no second thread pool besides ours. The setting is global
 // to the library: the first to enter sets it, the last to leave restores it.
@@ -131,7 +175,8 @@ template <class T> void transpose(const T* from, int64_t m, int64_t n, T* to) {
 
 // The size of a workspace that LAPACK returned as a T, which may have rounded it down.
 template <class T> int rounded_up(T size) {
-  return static_cast<int>(std::nextafter(size, std::numeric_limits<T>::max()));
+  using Real = RealOf<T>;
+  return static_cast<int>(std::nextafter(std::real(size), std::numeric_limits<Real>::max()));
 }
 
 // A column-major copy of a matrix, converted back to rows.
@@ -149,8 +194,18 @@ template <class T> class Columns {
   std::vector<T> values_;
 };
 
+template <class T> int64_t lu_without_exchanges(T* a, int64_t m, int64_t n, int32_t* pivots) {
+  if constexpr (kIsReal<T>) {
+    return dense_fast<T>().lu_factor(a, m, n, pivots, false);
+  } else {
+    InDouble<T> wide(a, m * n);
+    const int64_t info = dense_complex.lu_factor(wide.get(), m, n, pivots, false);
+    wide.put_back(a);
+    return info;
+  }
+}
 template <class T> int64_t lu(T* a, int64_t m, int64_t n, int32_t* pivots, bool pivot) {
-  if (!pivot) return dense_fast<T>().lu_factor(a, m, n, pivots, pivot);
+  if (!pivot) return lu_without_exchanges(a, m, n, pivots);
   const OneThread one;
   Columns<T> columns(a, m, n);
   const int rows = static_cast<int>(m), width = static_cast<int>(n);
@@ -175,7 +230,7 @@ template <class T> int64_t cholesky(T* a, int64_t n) {
 // X A^T = B^T in column-major order, which is A X = B in row-major order.
 template <class T>
 void solve(const T* a, int64_t row, int64_t column, int64_t n, bool upper, bool unit, T* b, int64_t r) {
-  if (column != 1 && row != 1) return dense_fast<T>().solve_triangle(a, row, column, n, upper, unit, b, r);
+  STRATA_ASSERT(column == 1 || row == 1);
   const OneThread one;
   const bool by_rows = column == 1;
   const int size = static_cast<int>(n), width = static_cast<int>(r), stride = static_cast<int>(by_rows ? row : column);
@@ -211,39 +266,62 @@ template <class T> void make_q(const T* a, int64_t m, int64_t n, const T* tau, i
 // Our own is as fast for a few columns, which is the common case.
 template <class T>
 void apply_own_q(const T* a, int64_t m, int64_t n, const T* tau, int64_t count, bool transposed, T* b, int64_t r) {
-  dense_fast<T>().apply_q(a, m, n, tau, count, transposed, b, r);
+  if constexpr (kIsReal<T>) {
+    dense_fast<T>().apply_q(a, m, n, tau, count, transposed, b, r);
+  } else {
+    InDouble<T> v(a, m * n), factors(tau, count), x(b, m * r);
+    dense_complex.apply_q(v.get(), m, n, factors.get(), count, transposed, x.get(), r);
+    x.put_back(b);
+  }
 }
 
-// Eigenvectors are columns in column-major order: the rows of z.
-template <class T> bool eigen(T* a, int64_t n, T* w, T* z) {
+// Eigenvectors are columns in column-major order: the rows of z. Complex ones are those of the transpose, the conjugates.
+template <class T> bool eigen(T* a, int64_t n, RealOf<T>* w, T* z) {
   const OneThread one;
   const int size = static_cast<int>(n);
-  int info = 0, room = -1, int_room = -1, int_wanted = 0;
+  int info = 0, room = -1, real_room = -1, int_room = -1, int_wanted = 0;
   T wanted = 0;
+  RealOf<T> real_wanted = 0;
   const char* what = z ? "V" : "N";
-  routines<T>().syevd(what, "U", &size, a, &size, w, &wanted, &room, &int_wanted, &int_room, &info, 1, 1);
+  const auto run = [&](T* work, RealOf<T>* real_work, int* int_work) {
+    if constexpr (kIsReal<T>)
+      routines<T>().syevd(what, "U", &size, a, &size, w, work, &room, int_work, &int_room, &info, 1, 1);
+    else
+      routines<T>().syevd(what, "U", &size, a, &size, w, work, &room, real_work, &real_room, int_work, &int_room, &info,
+                          1, 1);
+  };
+  run(&wanted, &real_wanted, &int_wanted);
   room = rounded_up(wanted);
+  real_room = rounded_up(real_wanted);
   int_room = int_wanted;
   std::vector<T> work(static_cast<size_t>(room));
+  std::vector<RealOf<T>> real_work(static_cast<size_t>(real_room));
   std::vector<int> int_work(static_cast<size_t>(int_room));
-  routines<T>().syevd(what, "U", &size, a, &size, w, work.data(), &room, int_work.data(), &int_room, &info, 1, 1);
-  if (z) std::copy_n(a, n * n, z);
+  run(work.data(), real_work.data(), int_work.data());
+  if (!z) return info == 0;
+  if constexpr (kIsReal<T>) std::copy_n(a, n * n, z);
+  else std::transform(a, a + n * n, z, [](T x) { return std::conj(x); });
   return info == 0;
 }
 
-template <class T> bool singular(T* a, int64_t m, int64_t n, T* s, T* ut, int64_t columns, T* vt) {
+template <class T> bool singular(T* a, int64_t m, int64_t n, RealOf<T>* s, T* ut, int64_t columns, T* vt) {
   const OneThread one;
   Columns<T> by_columns(a, m, n);
   const int rows = static_cast<int>(m), width = static_cast<int>(n);
   const char* what = !ut ? "N" : columns == m ? "A" : "S";
   std::vector<T> v(static_cast<size_t>(ut ? n * n : 1));
   std::vector<int> int_work(static_cast<size_t>(8 * n));
+  std::vector<RealOf<T>> real_work(static_cast<size_t>(kIsReal<T> ? 0 : n * std::max(5 * n + 7, 2 * m + 2 * n + 1)));
   int info = 0, room = -1;
   T wanted = 0, none = 0;
   T* u = ut ? ut : &none;
   const auto run = [&](T* work) {
-    routines<T>().gesdd(what, &rows, &width, by_columns.get(), &rows, s, u, &rows, v.data(), &width, work, &room,
-                        int_work.data(), &info, 1);
+    if constexpr (kIsReal<T>)
+      routines<T>().gesdd(what, &rows, &width, by_columns.get(), &rows, s, u, &rows, v.data(), &width, work, &room,
+                          int_work.data(), &info, 1);
+    else
+      routines<T>().gesdd(what, &rows, &width, by_columns.get(), &rows, s, u, &rows, v.data(), &width, work, &room,
+                          real_work.data(), int_work.data(), &info, 1);
   };
   run(&wanted);
   room = rounded_up(wanted);
@@ -252,17 +330,62 @@ template <class T> bool singular(T* a, int64_t m, int64_t n, T* s, T* ut, int64_
   if (ut) transpose(v.data(), n, n, vt);
   return info == 0;
 }
+
+// For real matrices, two columns are the real and the imaginary part of the vectors of a pair of eigenvalues.
+template <class T> bool eigen_of_any(T* a, int64_t n, std::complex<RealOf<T>>* w, std::complex<RealOf<T>>* z) {
+  using Number = std::complex<RealOf<T>>;
+  const OneThread one;
+  Columns<T> columns(a, n, n);
+  const int size = static_cast<int>(n);
+  const char* what = z ? "V" : "N";
+  std::vector<T> vectors(static_cast<size_t>(z ? n * n : 1)), re(static_cast<size_t>(n)), im(static_cast<size_t>(n));
+  std::vector<RealOf<T>> real_work(static_cast<size_t>(2 * n));
+  int info = 0, room = -1;
+  T wanted = 0, none = 0;
+  const auto run = [&](T* work) {
+    if constexpr (kIsReal<T>)
+      routines<T>().geev("N", what, &size, columns.get(), &size, re.data(), im.data(), &none, &size, vectors.data(),
+                         &size, work, &room, &info, 1, 1);
+    else
+      routines<T>().geev("N", what, &size, columns.get(), &size, w, &none, &size, vectors.data(), &size, work, &room,
+                         real_work.data(), &info, 1, 1);
+  };
+  run(&wanted);
+  room = rounded_up(wanted);
+  std::vector<T> work(static_cast<size_t>(room));
+  run(work.data());
+  if constexpr (kIsReal<T>) {
+    for (int64_t i = 0; i < n; ++i) w[i] = {re[static_cast<size_t>(i)], im[static_cast<size_t>(i)]};
+    for (int64_t k = 0; z && k < n; ++k) {
+      const bool first = w[k].imag() > 0, second = w[k].imag() < 0;
+      const T* column = vectors.data() + (second ? k - 1 : k) * n;
+      for (int64_t i = 0; i < n; ++i)
+        z[k * n + i] = first    ? Number(column[i], column[i + n])
+                       : second ? Number(column[i], -column[i + n])
+                                : column[i];
+    }
+  } else if (z) {
+    std::ranges::copy(vectors, z);
+  }
+  return info == 0;
+}
 template <class T>
-constexpr Dense<T> kTable{lu<T>, cholesky<T>, solve<T>, qr<T>, make_q<T>, apply_own_q<T>, eigen<T>, singular<T>};
+constexpr Dense<T> kTable{lu<T>,          cholesky<T>, solve<T>,    qr<T>,          make_q<T>,
+                          apply_own_q<T>, eigen<T>,    singular<T>, eigen_of_any<T>};
 }  // namespace
 
 template <> const Dense<float>& dense_lapack<float>() { return kTable<float>; }
 template <> const Dense<double>& dense_lapack<double>() { return kTable<double>; }
+template <> const Dense<std::complex<float>>& dense_lapack() { return kTable<std::complex<float>>; }
+template <> const Dense<std::complex<double>>& dense_lapack() { return kTable<std::complex<double>>; }
 
 const char* lapack_objection(const TensorImpl& matrices, int64_t least_float, int64_t least_double) {
   if (matrices.ndim < 2) return "not a matrix";
   const int64_t m = matrices.shape[matrices.ndim - 2], n = matrices.shape[matrices.ndim - 1];
-  if (std::min(m, n) < (matrices.dtype == DType::F32 ? least_float : least_double)) return "the matrices are small";
+  constexpr int64_t kLeastComplex = 8;  // our own loops for complex numbers are not blocked
+  const int64_t least = matrices.dtype == DType::F32 ? least_float : least_double;
+  if (std::min(m, n) < (is_complex(matrices.dtype) ? std::min(least, kLeastComplex) : least))
+    return "the matrices are small";
   if (std::max(m, n) > INT32_MAX / 64) return "the matrices are larger than LAPACK counts";
   return lapack().why.empty() ? nullptr : lapack().why.c_str();
 }

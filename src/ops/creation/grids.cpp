@@ -198,6 +198,7 @@ STRATA_OP(diag_embed, "diag_embed(Tensor input, int offset=0, int dim1=-2, int d
   })
   .no_out()
   .dtypes(kNumericTypes)
+  .add_dtypes(kComplexTypes)
   .samples({"f(3)", "f(2,3), 1", "f(2,3), -1, 0, 2", "f(0)"})
   .error("f(3), 0, 1, 1", ErrorKind::Runtime, "cannot be identical")
   .error("f()", ErrorKind::Runtime, "at least one");
@@ -211,6 +212,7 @@ STRATA_OP(diag, "diag(Tensor input, int diagonal=0) -> Tensor")
     return input.dim() == 1 ? diag_embed(input, diagonal_, 0, 1) : clone(diagonal(input, diagonal_, 0, 1));
   })
   .dtypes(kNumericTypes)
+  .add_dtypes(kComplexTypes)
   .samples({"f(3)", "f(3), -1", "f(3,4), 1", "f(3,4)"})
   .error("f(2,2,2)", ErrorKind::Runtime, "1D or 2D");
 STRATA_OP(diagflat, "diagflat(Tensor input, int offset=0) -> Tensor")
@@ -220,6 +222,7 @@ STRATA_OP(diagflat, "diagflat(Tensor input, int offset=0) -> Tensor")
   .composite([](const Tensor& input, int64_t offset) { return diag_embed(reshape(input, -1), offset, 0, 1); })
   .no_out()
   .dtypes(kNumericTypes)
+  .add_dtypes(kComplexTypes)
   .samples({"f(3)", "f(2,2), 1", "f()"});
 STRATA_OP(block_diag, "block_diag(Tensor[] tensors) -> Tensor")
   .doc(
@@ -245,6 +248,7 @@ STRATA_OP(block_diag, "block_diag(Tensor[] tensors) -> Tensor")
   })
   .no_out()
   .dtypes(kNumericTypes)
+  .add_dtypes(kComplexTypes)
   .samples({"[f(2,3), f(1,2)]", "[f(2), f()]", "[f(2,0), f(1,2)]"})
   .error("[f(2,2,2)]", ErrorKind::Runtime, "2 or fewer");
 

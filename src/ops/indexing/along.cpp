@@ -293,6 +293,7 @@ STRATA_OP(put, "put(Tensor input, Tensor index, Tensor source, bool accumulate=F
   .inplace()
   .no_out()
   .dtypes(kNumericTypes)
+  .add_dtypes(kComplexTypes)
   .samples({"f(4,3), i9(2,2), f(2,2), True", "f(5), i1(1), f(1)"})
   .error("f(5), i5(2), f(3)", ErrorKind::Runtime, "same number of elements");
 

@@ -118,12 +118,13 @@ STRATA_OP(linalg_matrix_power, "linalg.matrix_power(Tensor A, int n) -> Tensor")
   .error("f(2,3), 2", ErrorKind::Runtime, "square matrices");
 
 STRATA_OP(linalg_vecdot, "linalg.vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor")
-  .doc("The sum of products along a dimension.")
+  .doc("The sum of products along a dimension; the numbers of x are conjugated.")
   .dtypes(kNumericTypes)
   .composite([](const Tensor& x, const Tensor& y, int64_t dim) {
-    return to(sum(mul(x, y), dim), promote(x.dtype(), y.dtype()));
+    return to(sum(mul(is_complex(x.dtype()) ? conj(x) : x, y), dim), promote(x.dtype(), y.dtype()));
   })
   .autocast(Autocast::Lower)
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,3), f(2,3)", "f(2,3), f(3)", "f(2,3), f(2,3), dim=0"})
   .error("f(2,3), f(4)", ErrorKind::Runtime, "");
 
@@ -155,6 +156,7 @@ STRATA_OP(linalg_cross, "linalg.cross(Tensor input, Tensor other, *, int dim=-1)
   .composite([](const Tensor& input, const Tensor& other, int64_t dim) {
     return cross_along("linalg.cross", input, other, dim);
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,3), f(2,3)", "f(3,2), f(3,2), dim=0", "f(4,3), f(1,3)"})
   .error("f(2,4), f(2,4)", ErrorKind::Runtime, "must have length 3");
 
@@ -169,6 +171,7 @@ STRATA_OP(cross, "cross(Tensor input, Tensor other, int? dim=None) -> Tensor")
     return cross_along("cross", input, other, *dim);
   })
   .autocast_cuda(Autocast::Promote)
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,3), f(2,3)", "f(3,2), f(3,2), 0"})
   .error("f(2,4), f(2,4)", ErrorKind::Runtime, "no dimension of size 3");
 

@@ -61,6 +61,24 @@ std::string singular_text(int64_t info) {
     info);
 }
 
+Tensor conjugate(const Tensor& t) { return is_complex(t.dtype()) ? conj(t) : t; }
+
+void require_convergence(bool done, const char* op) {
+  STRATA_CHECK(
+    done, Runtime,
+    "{}: The algorithm failed to converge because the input matrix is ill-conditioned or has too many repeated values.",
+    op);
+}
+
+void require_no_turn(const Tensor& turn, const char* op, const char* vectors) {
+  if (turn.is_meta() || turn.numel() == 0) return;
+  const auto most = amax(abs(autograd::detach(turn))).item<double>();
+  STRATA_CHECK(most <= 1e-2, Runtime,
+               "{}: The {} in the complex case are specified up to multiplication by e^{{i phi}}. The specified loss "
+               "function depends on this quantity, so it is ill-defined.",
+               op, vectors);
+}
+
 void check_system(const TensorImpl& a, const TensorImpl& b, const char* op) {
   check_square(a, op, "A");
   check_matrix(b, op);

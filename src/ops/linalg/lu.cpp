@@ -76,11 +76,11 @@ Tensor unit_lower(const Tensor& lu) {
 }
 Tensor upper_of(const Tensor& lu) { return triu(narrow(lu, -2, 0, std::min(lu.size(-2), lu.size(-1)))); }
 
-// With B = L U and square B: L^-T [tril(L^T gL, -1) + triu(gU U^T)] U^-T.
+// With B = L U and square B: L^-H [tril(L^H gL, -1) + triu(gU U^H)] U^-H.
 Tensor square_lu_grad(const Tensor& gL, const Tensor& gU, const Tensor& L, const Tensor& U) {
-  const Tensor inner = add(tril(matmul(mT(L), tril(gL, -1)), -1), triu(matmul(triu(gU), mT(U))));
-  const Tensor left = linalg::solve_triangular(mT(L), inner, true, true, true);
-  return mT(linalg::solve_triangular(U, mT(left), true));
+  const Tensor inner = add(tril(matmul(adjoint(L), tril(gL, -1)), -1), triu(matmul(triu(gU), adjoint(U))));
+  const Tensor left = linalg::solve_triangular(adjoint(L), inner, true, true, true);
+  return adjoint(linalg::solve_triangular(U, adjoint(left), true));
 }
 // A = P B. The part of B beyond the square is B2 = L2 U (tall) or B2 = L U2 (wide), and contributes to the square's
 // gradient.
@@ -92,12 +92,12 @@ Tensor lu_grad(const Tensor& g, const Tensor& lu, const Tensor& pivots) {
   if (m == n) return matmul(P, square_lu_grad(g1, g1, L, U));
   if (m > n) {
     const Tensor L2 = narrow(lu, -2, n, m - n);
-    const Tensor g2 = mT(linalg::solve_triangular(U, mT(narrow(g, -2, n, m - n)), true));
-    return matmul(P, cat({square_lu_grad(g1, sub(g1, matmul(mT(L2), g2)), L, U), g2}, -2));
+    const Tensor g2 = adjoint(linalg::solve_triangular(U, adjoint(narrow(g, -2, n, m - n)), true));
+    return matmul(P, cat({square_lu_grad(g1, sub(g1, matmul(adjoint(L2), g2)), L, U), g2}, -2));
   }
   const Tensor U2 = narrow(lu, -1, m, n - m);
-  const Tensor g2 = linalg::solve_triangular(mT(L), narrow(g, -1, m, n - m), true, true, true);
-  return matmul(P, cat({square_lu_grad(sub(g1, matmul(g2, mT(U2))), g1, L, U), g2}, -1));
+  const Tensor g2 = linalg::solve_triangular(adjoint(L), narrow(g, -1, m, n - m), true, true, true);
+  return matmul(P, cat({square_lu_grad(sub(g1, matmul(g2, adjoint(U2))), g1, L, U), g2}, -1));
 }
 }  // namespace
 
@@ -107,13 +107,14 @@ STRATA_OP(linalg_lu_factor_ex,
   .doc(
     "The compact LU decomposition with row exchanges, the exchanges (from 1), and per matrix the position of the first "
     "zero pivot or 0.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .infer(infer_lu)
   .kernel("lapack", by_lapack<run_lu>, cpu::lapack_when<2048, 2048>)
   .from(Source::Lapack)
   .kernel("blocked", by_blocks<run_lu>)
   .kernel("reference", by_reference<run_lu>)
   .cuda_on_host("lu_on_host")
+  .handles_complex()
   .saves_result({0, 1})
   .no_grad_outputs({1, 2})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
@@ -125,7 +126,7 @@ STRATA_OP(linalg_lu_factor_ex,
 
 STRATA_OP(linalg_lu_factor, "linalg.lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)")
   .doc("The compact LU decomposition with row exchanges, and the exchanges (from 1).")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, bool pivot) {
     const auto [LU, pivots, info] = linalg::lu_factor_ex(A, pivot);
     check_info(info, "linalg.lu_factor", [](int64_t i) {
@@ -140,7 +141,7 @@ STRATA_OP(lu_unpack,
           "lu_unpack(Tensor LU_data, Tensor LU_pivots, bool unpack_data=True, bool unpack_pivots=True) -> (Tensor P, "
           "Tensor L, Tensor U)")
   .doc("The matrices P, L and U with A = P L U from a compact LU decomposition.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .no_method()
   .composite([](const Tensor& LU, const Tensor& pivots, bool data, bool perm) {
     if (perm) {
@@ -161,7 +162,7 @@ STRATA_OP(lu_unpack,
 
 STRATA_OP(linalg_lu, "linalg.lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)")
   .doc("A = P L U: a permutation, a unit lower and an upper triangular matrix.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, bool pivot) {
     const auto [LU, pivots, info] = linalg::lu_factor_ex(A, pivot);
     const Tensor P = pivot ? permutation(pivots, A.size(-2), A.dtype()) : full({0}, 0.0, A.dtype());
@@ -172,22 +173,22 @@ STRATA_OP(linalg_lu, "linalg.lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tens
 
 STRATA_OP(linalg_lu_solve,
           "linalg.lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor")
-  .doc("Solves A X = B (or X A = B, or with A transposed) from a compact LU decomposition.")
-  .dtypes({DType::F32, DType::F64})
-  .composite([](const Tensor& LU, const Tensor& pivots, const Tensor& B, bool left, bool adjoint) {
+  .doc("Solves A X = B (or X A = B, or with the conjugate transpose of A) from a compact LU decomposition.")
+  .dtypes(kMatrixTypes)
+  .composite([](const Tensor& LU, const Tensor& pivots, const Tensor& B, bool left, bool turned) {
     check_square(*LU, "linalg.lu_solve", "LU");
     check_pivots(LU, pivots, "linalg.lu_solve");
-    const Tensor P = permutation(pivots, LU.size(-2), LU.dtype()), b = left ? B : mT(B);
-    const bool transposed = adjoint == left;
+    const Tensor P = permutation(pivots, LU.size(-2), LU.dtype()), b = left ? B : adjoint(B);
+    const bool transposed = turned == left;
     Tensor x;
     if (!transposed) {
       x = linalg::solve_triangular(LU, matmul(mT(P), b), false, true, true);
       x = linalg::solve_triangular(LU, x, true);
     } else {
-      x = linalg::solve_triangular(mT(LU), b, false);
-      x = matmul(P, linalg::solve_triangular(mT(LU), x, true, true, true));
+      x = linalg::solve_triangular(adjoint(LU), b, false);
+      x = matmul(P, linalg::solve_triangular(adjoint(LU), x, true, true, true));
     }
-    return left ? x : mT(x);
+    return left ? x : adjoint(x);
   })
   .samples({"m(3,3), t[3,2,3], f(3,2)", "m(2,3,3), t[[1,3,3],[2,2,3]], f(2,3,2), adjoint=True",
             "m(3,3), t[3,2,3], f(2,3), left=False"})
@@ -199,7 +200,7 @@ STRATA_OP(lu, "lu(Tensor A, bool pivot=True) -> (Tensor LU, Tensor pivots, Tenso
   .doc(
     "The compact LU decomposition, its pivots, and 0 or the position of the first zero pivot; see linalg.lu_factor_ex. "
     "In Python the last one is returned only with get_infos=True.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, bool pivot) { return linalg::lu_factor_ex(A, pivot); })
   .autocast_cpu(Autocast::Float32)
   .samples({"m(4,4)", "f(2,4,3)"})
@@ -207,7 +208,7 @@ STRATA_OP(lu, "lu(Tensor A, bool pivot=True) -> (Tensor LU, Tensor pivots, Tenso
 
 STRATA_OP(lu_solve, "lu_solve(Tensor b, Tensor LU_data, Tensor LU_pivots) -> Tensor")
   .doc("Solves A x = b from a compact LU decomposition.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& b, const Tensor& LU, const Tensor& pivots) { return linalg::lu_solve(LU, pivots, b); })
   .autocast_cpu(Autocast::Float32)
   .samples({"f(3,2), m(3,3), t[3,2,3]"})

@@ -315,10 +315,11 @@ STRATA_OP(renorm, "renorm(Tensor input, Scalar p, int dim, Scalar maxnorm) -> Te
     const Tensor above = gt(norm, most);
     if (norm.requires_grad())  // slices that are not scaled get no gradient from their norm, which may be NaN
       norm = linalg::vector_norm(where(above, input, 0), p, OptIntList(others), true);
-    const Tensor factor = where(above, div(full({}, most, input.dtype()), add(norm, 1e-7)), 1.0);
+    const Tensor factor = where(above, div(full({}, most, norm.dtype()), add(norm, 1e-7)), 1.0);
     return mul(input, to(factor, input.dtype()));
   })
   .autocast_cuda(Autocast::Float32)
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4), 2, 0, 1.0", "f(2,3,4), 1, 1, 0.5"})
   .error("f(3), 2, 0, 1.0", ErrorKind::Runtime, "at least 2 dimensions");
 

@@ -10,19 +10,21 @@ namespace strata {
 namespace {
 
 Tensor pinv_grad(const Tensor& g, const Tensor& P, const Tensor& A) {
-  const Tensor Pt = mT(P), gt = mT(g);
+  const Tensor Pt = adjoint(P), gt = adjoint(g);
   if (A.size(-2) <= A.size(-1)) {
     const Tensor K = matmul(gt, P), KPt = matmul(K, Pt);
-    return add(sub(sub(KPt, mT(matmul(P, K))), matmul(matmul(A, P), KPt)),
+    return add(sub(sub(KPt, adjoint(matmul(P, K))), matmul(matmul(A, P), KPt)),
                matmul(matmul(Pt, P), sub(gt, matmul(K, A))));
   }
   const Tensor K = matmul(P, gt), PtK = matmul(Pt, K);
-  return add(sub(matmul(matmul(sub(gt, matmul(A, K)), P), Pt), mT(matmul(K, P))), sub(PtK, matmul(matmul(PtK, P), A)));
+  return add(sub(matmul(matmul(sub(gt, matmul(A, K)), P), Pt), adjoint(matmul(K, P))),
+             sub(PtK, matmul(matmul(PtK, P), A)));
 }
 
 double default_rtol(const Tensor& A) {
-  const double eps = A.dtype() == DType::F64 ? std::numeric_limits<double>::epsilon()
-                                             : static_cast<double>(std::numeric_limits<float>::epsilon());
+  const double eps = (A.dtype() == DType::F64 || A.dtype() == DType::C128)
+                       ? std::numeric_limits<double>::epsilon()
+                       : static_cast<double>(std::numeric_limits<float>::epsilon());
   return eps * static_cast<double>(std::max(A.size(-1), A.size(-2)));
 }
 // The threshold below which a singular value counts as zero: max(atol, rtol * largest), [..., 1].
@@ -35,7 +37,7 @@ Tensor cutoff(const Tensor& A, const Tensor& S, const Tensor& atol, const Tensor
     S.size(-1) ? amax(S, {-1}) : full(S.shape().first(static_cast<size_t>(S.dim() - 1)), 0.0, S.dtype());
   return unsqueeze(maximum(to(a, S.dtype()), mul(to(r, S.dtype()), largest)), -1);
 }
-Tensor number(std::optional<double> v, DType t) { return v ? full({}, *v, t) : Tensor(); }
+Tensor number(double v, const Tensor& A) { return full({}, v, real_type(A.dtype())); }
 
 Tensor spectrum(const Tensor& A, bool hermitian) { return hermitian ? abs(linalg::eigvalsh(A)) : linalg::svdvals(A); }
 Tensor rank_of(const Tensor& A, const Tensor& atol, const Tensor& rtol, bool hermitian, const char* op) {
@@ -56,28 +58,28 @@ Tensor pinv_of(const Tensor& A, const Tensor& atol, const Tensor& rtol, bool her
 Tensor solve_by_qr(const Tensor& A, const Tensor& b, double rcond) {
   const bool tall = A.size(-2) >= A.size(-1);
   if (A.numel() == 0 || b.numel() == 0) return {};
-  const auto [Q, R] = linalg::qr(tall ? A : mT(A));
+  const auto [Q, R] = linalg::qr(tall ? A : adjoint(A));
   if (!A.is_meta()) {  // where the rank, like other values, is not known: most matrices have full rank
     const Tensor r = autograd::detach(R), unit = expand(eye(r.size(-1), std::nullopt, r.dtype()), r.shape());
     const Tensor inverse = linalg::solve_triangular(r, unit, true);
-    const Tensor squares = mul(sum(square(r), {-2, -1}), sum(square(inverse), {-2, -1}));
+    const Tensor squares = mul(sum(square(abs(r)), {-2, -1}), sum(square(abs(inverse)), {-2, -1}));
     const double most = 1 / std::max(rcond, std::numeric_limits<float>::epsilon() * 1e-3);
     if (!all(lt(squares, most * most)).item<bool>()) return {};  // also for NaN
   }
-  if (tall) return linalg::solve_triangular(R, matmul(mT(Q), b), true);
-  return matmul(Q, linalg::solve_triangular(mT(R), b, false));
+  if (tall) return linalg::solve_triangular(R, matmul(adjoint(Q), b), true);
+  return matmul(Q, linalg::solve_triangular(adjoint(R), b, false));
 }
 }  // namespace
 
 STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool hermitian=False) -> Tensor")
   .doc("The pseudo-inverse by singular values.")
   .helper()
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .infer([](const args::_linalg_pinv& c) {
     const TensorImpl& a = c.A();
     STRATA_CHECK(a.ndim >= 2 && c.op().accepts.has(a.dtype), Runtime,
-                 "linalg.pinv: expected matrices of float32 or float64, got a {} tensor of shape {}", name_of(a.dtype),
-                 to_string(a.sizes()));
+                 "linalg.pinv: expected matrices of float32, float64 or complex numbers, got a {} tensor of shape {}",
+                 name_of(a.dtype), to_string(a.sizes()));
     set_batch_shape(*c.out(), a, {a.shape[a.ndim - 1], a.shape[a.ndim - 2]});
   })
   .kernel("reference",  // rests on eigh and svd, which have faster kernels
@@ -93,11 +95,11 @@ STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool
               const auto [left, s, right] = linalg::svd(A, false);
               U = left;
               S = s;
-              V = mT(right);
+              V = adjoint(right);
             }
             const Tensor size = abs(S), keep = gt(size, cutoff(A, size, c.share_atol(), c.share_rtol()));
             const Tensor inverse = where(keep, reciprocal(where(keep, S, 1.0)), 0.0);
-            const Tensor result = matmul(mul(V, unsqueeze(to(inverse, A.dtype()), -2)), mT(U));
+            const Tensor result = matmul(mul(V, unsqueeze(to(inverse, A.dtype()), -2)), adjoint(U));
             STRATA_CHECK(result->same_shape(*c.out()), Runtime,
                          "linalg.pinv: atol and rtol must have one number for each matrix; with them the result would "
                          "have shape {}, expected {}",
@@ -105,6 +107,7 @@ STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool
             cpu::copy_values(*c.out(), *result);
           })
   .cuda_on_host("pinv_on_host")
+  .handles_complex()
   .saves({"A"})
   .saves_result()
   .grad([](const grads::_linalg_pinv& c, const Tensor& g) -> Grads { return {pinv_grad(g, c.result(), c.A())}; })
@@ -112,7 +115,7 @@ STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool
 
 STRATA_OP(linalg_pinv, "linalg.pinv(Tensor A, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor")
   .doc("The Moore-Penrose pseudo-inverse; singular values below max(atol, rtol * largest) count as zero.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, const Tensor& atol, const Tensor& rtol, bool hermitian) {
     return pinv_of(A, atol, rtol, hermitian);
   })
@@ -122,18 +125,18 @@ STRATA_OP(linalg_pinv, "linalg.pinv(Tensor A, *, Tensor? atol=None, Tensor? rtol
 
 STRATA_OP(linalg_pinv_rcond, "linalg.pinv.rcond(Tensor A, float rcond, bool hermitian=False) -> Tensor")
   .doc("The Moore-Penrose pseudo-inverse with a relative tolerance.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, double rcond, bool hermitian) {
-    return pinv_of(A, full({}, 0.0, A.dtype()), full({}, rcond, A.dtype()), hermitian);
+    return pinv_of(A, number(0, A), number(rcond, A), hermitian);
   })
   .samples({"f(4,3), 0.001", "s(3,3), 0.001, True"})
   .error("f(3), 0.1", ErrorKind::Runtime, "at least 2 dimensions");
 
 STRATA_OP(pinverse, "pinverse(Tensor input, float rcond=1e-15) -> Tensor")
   .doc("The Moore-Penrose pseudo-inverse; see linalg.pinv.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& input, double rcond) {
-    return pinv_of(input, full({}, 0.0, input.dtype()), full({}, rcond, input.dtype()), false);
+    return pinv_of(input, number(0, input), number(rcond, input), false);
   })
   .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3)", "m(3,3), 0.001"})
@@ -142,7 +145,7 @@ STRATA_OP(pinverse, "pinverse(Tensor input, float rcond=1e-15) -> Tensor")
 STRATA_OP(linalg_matrix_rank,
           "linalg.matrix_rank(Tensor A, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor")
   .doc("The number of singular values larger than max(atol, rtol * largest).")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, const Tensor& atol, const Tensor& rtol, bool hermitian) {
     return rank_of(A, atol, rtol, hermitian, "linalg.matrix_rank");
   })
@@ -152,9 +155,9 @@ STRATA_OP(linalg_matrix_rank,
 
 STRATA_OP(linalg_matrix_rank_tol, "linalg.matrix_rank.tol(Tensor A, float tol, bool hermitian=False) -> Tensor")
   .doc("The number of singular values larger than tol.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, double tol, bool hermitian) {
-    return rank_of(A, number(tol, A.dtype()), full({}, 0.0, A.dtype()), hermitian, "linalg.matrix_rank");
+    return rank_of(A, number(tol, A), number(0, A), hermitian, "linalg.matrix_rank");
   })
   .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3), 0.1"})
@@ -162,7 +165,7 @@ STRATA_OP(linalg_matrix_rank_tol, "linalg.matrix_rank.tol(Tensor A, float tol, b
 
 STRATA_OP(linalg_cond, "linalg.cond(Tensor A, Scalar? p=None) -> Tensor")
   .doc("The condition number: the ratio of extreme singular values (p None, 2, -2), or norm(A) norm(A^-1).")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, std::optional<Scalar> p) {
     check_matrix(*A, "linalg.cond");
     if (!p || std::abs(p->to_double()) == 2) {
@@ -173,7 +176,7 @@ STRATA_OP(linalg_cond, "linalg.cond(Tensor A, Scalar? p=None) -> Tensor")
     check_square(*A, "linalg.cond");
     const auto [inverse, info] = linalg::inv_ex(A);
     const Tensor value = mul(linalg::matrix_norm(A, *p), linalg::matrix_norm(inverse, *p));
-    return where(eq(info, 0), value, full({}, std::numeric_limits<double>::infinity(), A.dtype()));
+    return where(eq(info, 0), value, full({}, std::numeric_limits<double>::infinity(), value.dtype()));
   })
   .autocast_cpu(Autocast::Float32)
   .samples({"m(4,4)", "m(2,3,3), 1", "m(3,3), inf", "f(4,3), -2"})
@@ -181,7 +184,7 @@ STRATA_OP(linalg_cond, "linalg.cond(Tensor A, Scalar? p=None) -> Tensor")
 
 STRATA_OP(linalg_cond_p_str, "linalg.cond.p_str(Tensor A, str p) -> Tensor")
   .doc("The condition number in the Frobenius or the nuclear norm.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, std::string_view p) {
     check_square(*A, "linalg.cond");
     return mul(linalg::matrix_norm(A, p), linalg::matrix_norm(linalg::inv(A), p));
@@ -197,7 +200,7 @@ STRATA_OP(linalg_lstsq,
     "The least-squares solution of A X = B by QR, or by the pseudo-inverse without full rank, the rank, the squared "
     "residuals (drivers"
     " other than 'gelsy', more rows than columns, full rank), and the singular values (drivers 'gelss' and 'gelsd').")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, const Tensor& B, std::optional<double> rcond, std::optional<std::string_view> driver) {
     check_matrix(*A, "linalg.lstsq");
     STRATA_CHECK(A.dtype() == B.dtype(), Runtime,
@@ -212,15 +215,15 @@ STRATA_OP(linalg_lstsq,
     const Tensor b = vector ? unsqueeze(B, -1) : B;
     STRATA_CHECK(b.size(-2) == A.size(-2), Runtime,
                  "linalg.lstsq: input.size(-2) should match other.size(-2), got {} and {}", A.size(-2), b.size(-2));
-    const Tensor tolerance = rcond ? full({}, *rcond, A.dtype()) : Tensor();
+    const Tensor tolerance = rcond ? number(*rcond, A) : Tensor();
     Tensor x = solve_by_qr(A, b, rcond ? *rcond : default_rtol(A)), found;
-    const Tensor none = full({0}, 0.0, A.dtype());
+    const Tensor none = full({0}, 0.0, real_type(A.dtype()));
     Tensor residuals = none, S = none, rank = full({0}, 0, kInt64);
     const bool with_rank = !driver || *driver != "gels";
     if (x) {
       found = full(A.shape().first(static_cast<size_t>(A.dim() - 2)), std::min(A.size(-2), A.size(-1)), kInt64);
     } else {
-      const Tensor zero = tolerance ? full({}, 0.0, A.dtype()) : Tensor();
+      const Tensor zero = tolerance ? number(0, A) : Tensor();
       x = matmul(pinv_of(A, zero, tolerance, false), b);
       found = rank_of(A, zero, tolerance, false, "linalg.lstsq");
     }
@@ -229,7 +232,7 @@ STRATA_OP(linalg_lstsq,
     const bool tall = !gelsy && A.size(-2) > A.size(-1);
     if (tall && with_rank && A.is_meta()) refuse_shape_from_values("linalg.lstsq: residuals");
     if (tall && (!with_rank || all(eq(found, A.size(-1))).item<bool>()))
-      residuals = sum(square(sub(matmul(A, x), b)), int64_t{-2});
+      residuals = sum(square(abs(sub(matmul(A, x), b))), int64_t{-2});
     if (driver && (*driver == "gelsd" || *driver == "gelss")) S = linalg::svdvals(A);
     return std::tuple(vector ? squeeze(x, int64_t{-1}) : x, residuals, rank, S);
   })

@@ -57,13 +57,13 @@ void check_factors(const TensorImpl& v, const TensorImpl& tau, const char* op) {
                most, name_of(v.dtype), to_string(v.sizes()), name_of(tau.dtype), to_string(tau.sizes()));
 }
 
-// Q x or Q^T x with Q = I - V T V^T, where T is (I + D S)^-1 D with D = diag(tau) and S the part of V^T V above the diagonal:
+// Q x or Q^H x with Q = I - V T V^H, where T is (I + D S)^-1 D with D = diag(tau) and S the part of V^H V above the diagonal:
 // a few products and a triangular solve instead of one step per reflector, for gradients.
 Tensor times_q(const Tensor& input, const Tensor& tau, const Tensor& x, bool transposed) {
   const int64_t m = input.size(-2), k = tau.size(-1);
   const Tensor V = add(tril(narrow(input, -1, 0, k), -1), eye(m, k, input.dtype())), D = unsqueeze(tau, -1);
-  const Tensor M = mul(D, triu(matmul(mT(V), V), 1)), y = matmul(mT(V), x);
-  const Tensor z = transposed ? mul(D, linalg::solve_triangular(mT(M), y, false, true, true))
+  const Tensor M = mul(D, triu(matmul(adjoint(V), V), 1)), y = matmul(adjoint(V), x);
+  const Tensor z = transposed ? mul(conjugate(D), linalg::solve_triangular(adjoint(M), y, false, true, true))
                               : linalg::solve_triangular(M, mul(D, y), true, true, true);
   return sub(x, matmul(V, z));
 }
@@ -71,7 +71,7 @@ Tensor times_q(const Tensor& input, const Tensor& tau, const Tensor& x, bool tra
 
 STRATA_OP(geqrf, "geqrf(Tensor input) -> (Tensor a, Tensor tau)")
   .doc("QR as reflectors: R on and above the diagonal, the reflectors below it, and their factors.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .infer([](const args::geqrf& c) {
     const TensorImpl& a = c.input();
     check_matrix(a, "geqrf");
@@ -84,15 +84,16 @@ STRATA_OP(geqrf, "geqrf(Tensor input) -> (Tensor a, Tensor tau)")
   .kernel("householder", by_blocks<run_geqrf>)
   .kernel("reference", by_reference<run_geqrf>)
   .cuda_on_host("geqrf_on_host")
+  .handles_complex()
   .grad(no_derivative)
   .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3)", "f(2,3,4)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");
 
 STRATA_OP(_apply_reflectors, "_apply_reflectors(Tensor v, Tensor tau, Tensor x, bool transpose) -> Tensor")
-  .doc("Q x or Q^T x, with Q kept as reflectors.")
+  .doc("Q x or Q^H x, with Q kept as reflectors.")
   .helper()
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .infer([](const args::_apply_reflectors& c) {
     const TensorImpl &v = c.v(), &x = c.x(), &tau = c.tau();
     check_factors(v, tau, "ormqr");
@@ -104,12 +105,13 @@ STRATA_OP(_apply_reflectors, "_apply_reflectors(Tensor v, Tensor tau, Tensor x, 
   .kernel("rows", by_blocks<run_apply_reflectors>)
   .kernel("reference", by_reference<run_apply_reflectors>)
   .cuda_on_host("apply_reflectors_on_host")
+  .handles_complex()
   .grad(no_derivative)
   .samples({"f(4,3), f(3), f(4,2), False", "f(2,4,3), f(2,2), f(2,4,9), True"});
 
 STRATA_OP(ormqr, "ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, bool transpose=False) -> Tensor")
   .doc("The product of Q, kept as reflectors, with another matrix.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& input, const Tensor& tau, const Tensor& other, bool left, bool transposed) {
     check_matrix(*input, "ormqr");
     const int64_t m = input.size(-2), k = tau.size(-1);
@@ -118,18 +120,18 @@ STRATA_OP(ormqr, "ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, 
                  to_string(other.shape()), to_string(input.shape()));
     STRATA_CHECK(tau.dim() == input.dim() - 1 && k <= std::min(m, input.size(-1)), Runtime,
                  "ormqr: tau has shape {}, input has shape {}", to_string(tau.shape()), to_string(input.shape()));
-    const Tensor x = left ? other : mT(other);
-    const bool turned = left ? transposed : !transposed;  // x Q is the transpose of Q^T x^T
+    const Tensor x = left ? other : adjoint(other);
+    const bool turned = left ? transposed : !transposed;  // x Q is the conjugate transpose of Q^H x^H
     if (needs_gradient(input) || needs_gradient(tau) || needs_gradient(other)) {
       const Tensor y = times_q(input, tau, x, turned);
-      return left ? y : mT(y);
+      return left ? y : adjoint(y);
     }
     const auto batch = common_batch(input, x, "ormqr");
     std::vector<int64_t> factors(batch);
     factors.push_back(k);
     const Tensor y =
       _apply_reflectors(broadcast_batch(input, batch), expand(tau, factors), broadcast_batch(x, batch), turned);
-    return left ? y : mT(y);
+    return left ? y : adjoint(y);
   })
   .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3), f(3), f(4,2)", "f(4,3), f(3), f(2,4), False, True"})
@@ -139,7 +141,7 @@ STRATA_OP(ormqr, "ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, 
 STRATA_OP(_form_q, "_form_q(Tensor A, Tensor tau) -> Tensor")
   .doc("The first n columns of Q, from reflectors below the diagonal of A (m x n).")
   .helper()
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .infer([](const args::_form_q& c) {
     const TensorImpl& a = c.A();
     check_factors(a, c.tau(), "linalg.householder_product");
@@ -153,13 +155,14 @@ STRATA_OP(_form_q, "_form_q(Tensor A, Tensor tau) -> Tensor")
   .kernel("householder", by_blocks<run_form_q>)
   .kernel("reference", by_reference<run_form_q>)
   .cuda_on_host("form_q_on_host")
+  .handles_complex()
   .grad(no_derivative)
   .samples({"f(4,3), f(3)", "f(2,3,3), f(2,2)"});
 
 STRATA_OP(linalg_householder_product, "linalg.householder_product(Tensor A, Tensor tau) -> Tensor")
   .doc("The first n columns of the product of reflectors kept below the diagonal of A (m x n).")
   .alias("orgqr")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, const Tensor& tau) {
     check_matrix(*A, "linalg.householder_product");
     const int64_t m = A.size(-2), n = A.size(-1);

@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "ops/complex_parts.h"
 #include "ops/linalg/common.h"
 #include "strata/args/linalg/solve.h"
 #include "strata/ops.h"
@@ -11,18 +10,24 @@
 namespace strata {
 namespace {
 
-struct Determinant {
-  double sign, log;
+// A number of size 1 or 0, and the logarithm of the size.
+template <class T> struct Determinant {
+  T sign;
+  double log;
 };
-template <class T> Determinant determinant_of(const cpu::Dense<T>& dense, T* a, int64_t n) {
+template <class T> T sign_of(T u) {
+  const auto size = std::abs(u);
+  return size == 0 ? u : size != size ? T(NAN) : u / size;
+}
+template <class T> Determinant<T> determinant_of(const cpu::Dense<T>& dense, T* a, int64_t n) {
   std::vector<int32_t> pivots(static_cast<size_t>(n));
   dense.lu_factor(a, n, n, pivots.data(), true);
-  Determinant d{1, 0};
+  Determinant<T> d{1, 0};
   for (int64_t i = 0; i < n; ++i) {
-    const double u = a[i * n + i];
+    const T u = a[i * n + i];
     if (pivots[static_cast<size_t>(i)] != i + 1) d.sign = -d.sign;
-    d.sign *= u == 0 ? 0 : u != u ? NAN : std::copysign(1.0, u);
-    d.log += std::log(std::abs(u));
+    d.sign *= sign_of(u);
+    d.log += std::log(static_cast<double>(std::abs(u)));
   }
   return d;
 }
@@ -37,11 +42,11 @@ template <class T, class Put> void each_determinant(const cpu::Dense<T>& dense, 
 
 Tensor column(const Tensor& t) { return unsqueeze(unsqueeze(t, -1), -1); }
 
-// det(A) A^-T; for singular matrices by the singular value decomposition, where the product of the other values is
+// The conjugates of det(A) A^-T; for singular matrices by the singular value decomposition, where the product of the other values is
 // finite.
 Tensor cofactors(const Tensor& A, const Tensor& det) {
   if (det.is_meta() || all(ne(autograd::detach(det), 0.0)).item<bool>())
-    return mul(column(det), mT(linalg::inv_ex(A)[0]));
+    return mul(column(conjugate(det)), adjoint(linalg::inv_ex(A)[0]));
   const auto [U, S, Vh] = linalg::svd(A, false);
   const int64_t n = A.size(-1);
   std::vector<Tensor> others;
@@ -49,9 +54,9 @@ Tensor cofactors(const Tensor& A, const Tensor& det) {
     std::vector<Tensor> rest;
     if (i > 0) rest.push_back(narrow(S, -1, 0, i));
     if (i + 1 < n) rest.push_back(narrow(S, -1, i + 1, n - i - 1));
-    others.push_back(rest.empty() ? full(det.shape(), 1.0, A.dtype()) : prod(cat(TensorList(rest), -1), int64_t{-1}));
+    others.push_back(rest.empty() ? full(det.shape(), 1.0, S.dtype()) : prod(cat(TensorList(rest), -1), int64_t{-1}));
   }
-  const Tensor sign = mul(linalg::det(autograd::detach(U)), linalg::det(autograd::detach(Vh)));
+  const Tensor sign = conjugate(mul(linalg::det(autograd::detach(U)), linalg::det(autograd::detach(Vh))));
   return matmul(mul(U, unsqueeze(mul(stack(TensorList(others), -1), unsqueeze(sign, -1)), -2)), Vh);
 }
 
@@ -91,19 +96,27 @@ std::tuple<Tensor, Tensor> solve_any(const Tensor& A, const Tensor& B, bool left
 constexpr auto run_det = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
   const args::linalg_det a(c);
   const cpu::Out<T> out(c.out());
-  each_determinant(dense, a.A(), [&](int64_t i, const Determinant& d, const T* lu, int64_t n) {
-    double product = d.sign;  // not exp(log): exact for small integers
-    for (int64_t k = 0; k < n; ++k) product *= std::abs(lu[k * n + k]);
-    out[i] = static_cast<T>(product);
+  each_determinant(dense, a.A(), [&](int64_t i, const Determinant<T>& d, const T* lu, int64_t n) {
+    if constexpr (std::is_floating_point_v<T>) {
+      double product = d.sign;  // not exp(log): exact for small integers
+      for (int64_t k = 0; k < n; ++k) product *= std::abs(lu[k * n + k]);
+      out[i] = static_cast<T>(product);
+    } else {
+      std::complex<double> product(d.sign);
+      for (int64_t k = 0; k < n; ++k) product *= static_cast<double>(std::abs(lu[k * n + k]));
+      out[i] = T(product);
+    }
   });
   out.finish();
 };
 constexpr auto run_slogdet = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
   const args::linalg_slogdet a(c);
-  const cpu::Out<T> sign(c.outs[0]), log(c.outs[1]);
-  each_determinant(dense, a.A(), [&](int64_t i, const Determinant& d, const T*, int64_t) {
-    sign[i] = static_cast<T>(d.sign);
-    log[i] = static_cast<T>(d.log);
+  using Real = typename cpu::Dense<T>::Real;
+  const cpu::Out<T> sign(c.outs[0]);
+  const cpu::Out<Real> log(c.outs[1]);
+  each_determinant(dense, a.A(), [&](int64_t i, const Determinant<T>& d, const T*, int64_t) {
+    sign[i] = d.sign;
+    log[i] = static_cast<Real>(d.log);
   });
   sign.finish();
   log.finish();
@@ -153,7 +166,7 @@ constexpr auto run_solve = []<class T>(const Call& c, const cpu::Dense<T>& dense
 STRATA_OP(linalg_det, "linalg.det(Tensor A) -> Tensor")
   .doc("The determinant of square matrices.")
   .alias("det")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .infer([](const args::linalg_det& c) {
     check_square(c.A(), "linalg.det");
     set_batch_shape(*c.out(), c.A(), {});
@@ -163,6 +176,7 @@ STRATA_OP(linalg_det, "linalg.det(Tensor A) -> Tensor")
   .kernel("lu", by_blocks<run_det>)
   .kernel("reference", by_reference<run_det>)
   .cuda_on_host("det_on_host")
+  .handles_complex()
   .saves({"A"})
   .saves_result()
   .grad([](const grads::linalg_det& c, const Tensor& g) -> Grads {
@@ -174,30 +188,40 @@ STRATA_OP(linalg_det, "linalg.det(Tensor A) -> Tensor")
 STRATA_OP(linalg_slogdet, "linalg.slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)")
   .doc("The sign of the determinant and the logarithm of its absolute value.")
   .alias("slogdet")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .infer([](const args::linalg_slogdet& c) {
     check_square(c.A(), "linalg.slogdet");
     for (int o = 0; o < 2; ++o) set_batch_shape(*c.out(o), c.A(), {});
+    set_real(*c.out(1));
   })
   .kernel("lapack", by_lapack<run_slogdet>, cpu::lapack_when<2048, 2048>)
   .from(Source::Lapack)
   .kernel("lu", by_blocks<run_slogdet>)
   .kernel("reference", by_reference<run_slogdet>)
   .cuda_on_host("slogdet_on_host")
+  .handles_complex()
   .saves({"A"})
-  .no_grad_outputs({0})
+  .saves_result({0})
   .grad([](const grads::linalg_slogdet& c, const Tensor&) -> Grads {
-    if (!c.grad(1)) return {};
-    return {mul(column(c.grad(1)), mT(linalg::inv_ex(c.A())[0]))};
+    // The sign of a real determinant is a step function; that of a complex one turns with the imaginary part of its logarithm.
+    const bool turns = c.grad(0) && is_complex(c.A().dtype());
+    if (!c.grad(1) && !turns) return {};
+    Tensor factor = c.grad(1);
+    if (turns) {
+      const Tensor turn = neg(imag(mul(conj(c.grad(0)), c.result(0))));
+      factor = complex(factor ? factor : zeros_like(turn), turn);
+    }
+    return {mul(column(factor), adjoint(linalg::inv_ex(c.A())[0]))};
   })
   .samples({"m(4,4)", "m(2,3,3)", "f(0,3,3)"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
 STRATA_OP(logdet, "logdet(Tensor input) -> Tensor")
-  .doc("The logarithm of the determinant; NaN if it is negative.")
-  .dtypes({DType::F32, DType::F64})
+  .doc("The logarithm of the determinant; NaN if it is negative. That of a complex matrix is complex.")
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& input) {
     const auto [sign, log] = linalg::slogdet(input);
+    if (is_complex(input.dtype())) return add(log, strata::log(sign));
     return where(lt(sign, 0.0), full({}, NAN, input.dtype()), log);
   })
   .samples({"s(4,4)", "s(2,3,3)"})
@@ -205,7 +229,7 @@ STRATA_OP(logdet, "logdet(Tensor input) -> Tensor")
 
 STRATA_OP(linalg_inv_ex, "linalg.inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)")
   .doc("The inverse, and per matrix the position of the first zero pivot or 0.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .infer([](const args::linalg_inv_ex& c) {
     const TensorImpl& a = c.A();
     check_square(a, c.op().name.c_str());
@@ -218,39 +242,34 @@ STRATA_OP(linalg_inv_ex, "linalg.inv_ex(Tensor A, *, bool check_errors=False) ->
   .kernel("lu", by_blocks<run_inverse>)
   .kernel("reference", by_reference<run_inverse>)
   .cuda_on_host("inverse_on_host")
+  .handles_complex()
   .saves_result()
   .no_grad_outputs({1})
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
-    const Tensor t = mT(c.result());
+    const Tensor t = adjoint(c.result());
     return {neg(matmul(t, matmul(g, t)))};
   })
   .autocast_cpu(Autocast::Float32)
-  .complex_composite([](const Tensor& A, bool check_errors) {
-    check_square(*A, "linalg.inv_ex");
-    const auto [inverse, info] = linalg::inv_ex(real_form(A), check_errors);
-    return std::array{from_real_form(inverse, A.size(-1)), info};
-  })
   .samples({"m(4,4)", "m(2,3,3)", "f(0,3,3)", "f(0,0)"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
 STRATA_OP(linalg_inv, "linalg.inv(Tensor A) -> Tensor")
   .doc("The inverse of square matrices; raises if one is singular.")
   .alias("inverse")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A) {
     const auto [x, info] = linalg::inv_ex(A);
     check_info(info, "linalg.inv", inverse_text);
     return x;
   })
   .autocast_cpu(Autocast::Float32)
-  .add_dtypes(kComplexTypes)
   .samples({"m(4,4)", "m(2,3,3)"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
 STRATA_OP(_linalg_solve, "_linalg_solve(Tensor A, Tensor B) -> (Tensor result, Tensor info)")
   .doc("Solves A X = B for matrices with the same batch dimensions.")
   .helper()
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .infer([](const args::_linalg_solve& c) {
     const TensorImpl &a = c.A(), &b = c.B();
     check_system(a, b, "linalg.solve");
@@ -263,17 +282,13 @@ STRATA_OP(_linalg_solve, "_linalg_solve(Tensor A, Tensor B) -> (Tensor result, T
   .kernel("lu", by_blocks<run_solve>)
   .kernel("reference", by_reference<run_solve>)
   .cuda_on_host("solve_on_host")
+  .handles_complex()
   .saves({"A"})
   .saves_result()
   .no_grad_outputs({1})
   .grad([](const grads::_linalg_solve& c, const Tensor& g) -> Grads {
-    const Tensor b = call_array<2>(op__linalg_solve, Args(mT(c.A()), g))[0];
-    return {c.needs_A() ? neg(matmul(b, mT(c.result()))) : Tensor(), b};
-  })
-  .complex_composite([](const Tensor& A, const Tensor& B) {
-    check_system(*A, *B, "linalg.solve");
-    const auto [x, info] = _linalg_solve(real_form(A), cat({real(B), imag(B)}, -2));
-    return std::array{from_real_form(x, B.size(-1)), info};
+    const Tensor b = call_array<2>(op__linalg_solve, Args(adjoint(c.A()), g))[0];
+    return {c.needs_A() ? neg(matmul(b, adjoint(c.result()))) : Tensor(), b};
   })
   .samples({"m(4,4), f(4,2)", "m(2,3,3), f(2,3,1)"});
 
@@ -281,19 +296,18 @@ STRATA_OP(
   linalg_solve_ex,
   "linalg.solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, Tensor info)")
   .doc("Solves A X = B (or X A = B); per matrix the position of the first zero pivot or 0.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, const Tensor& B, bool left, bool check_errors) {
     const auto [x, info] = solve_any(A, B, left, "linalg.solve_ex");
     if (check_errors) check_info(info, "linalg.solve_ex", singular_text);
     return std::tuple(x, info);
   })
-  .add_dtypes(kComplexTypes)
   .samples({"m(4,4), f(4)", "m(2,3,3), f(3,2)"})
   .error("f(3,4), f(3)", ErrorKind::Runtime, "square");
 
 STRATA_OP(linalg_solve, "linalg.solve(Tensor A, Tensor B, *, bool left=True) -> Tensor")
   .doc("Solves A X = B (or X A = B) for X; raises if a matrix is singular.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, const Tensor& B, bool left) {
     const auto [x, info] = solve_any(A, B, left, "linalg.solve");
     check_info(info, "linalg.solve",
@@ -301,7 +315,6 @@ STRATA_OP(linalg_solve, "linalg.solve(Tensor A, Tensor B, *, bool left=True) -> 
     return x;
   })
   .autocast_cpu(Autocast::Float32)
-  .add_dtypes(kComplexTypes)
   .samples({"m(4,4), f(4)", "m(4,4), f(4,2)", "m(2,3,3), f(3,2)", "m(3,3), f(2,3), left=False"})
   .error("f(3,4), f(3)", ErrorKind::Runtime, "square")
   .error("m(3,3), f(4,2)", ErrorKind::Runtime, "Incompatible shapes");

@@ -24,7 +24,8 @@ Tensor exponential(const Tensor& A) {
   }
   STRATA_CHECK(std::isfinite(largest), Runtime, "linalg.matrix_exp: the input contains non-finite values");
   const int squarings = largest > 5.37 ? static_cast<int>(std::ceil(std::log2(largest / 5.37))) : 0;
-  const Tensor X = mul(to(A, kFloat64), std::ldexp(1.0, -squarings)), I = eye(n, std::nullopt, kFloat64);
+  const DType wide = is_complex(A.dtype()) ? kComplex128 : kFloat64;
+  const Tensor X = mul(to(A, wide), std::ldexp(1.0, -squarings)), I = eye(n, std::nullopt, wide);
   constexpr double b[] = {64764752532480000.,
                           32382376266240000.,
                           7771770303897600.,
@@ -54,7 +55,7 @@ Tensor exponential(const Tensor& A) {
 STRATA_OP(linalg_matrix_exp, "linalg.matrix_exp(Tensor A) -> Tensor")
   .doc("The exponential of square matrices.")
   .alias("matrix_exp")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A) {
     check_square(*A, "linalg.matrix_exp");
     return exponential(A);
@@ -78,6 +79,7 @@ STRATA_OP(trace, "trace(Tensor input) -> Tensor")
     STRATA_CHECK(input.dim() == 2, Runtime, "trace: expected a matrix, but got tensor with dim {}", input.dim());
     return sum(diagonal(input));
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,3)", "f(2,4)", "f(0,3)"})
   .error("f(3)", ErrorKind::Runtime, "expected a matrix");
 
@@ -90,7 +92,7 @@ STRATA_OP(linalg_vander, "linalg.vander(Tensor x, *, int? N=None) -> Tensor")
                  to_string(x.shape()));
     const int64_t n = N ? *N : x.size(-1);
     STRATA_CHECK(n >= 1, Runtime, "linalg.vander: N must be greater than 1, got {}", n);
-    const DType dtype = is_floating(x.dtype()) ? x.dtype() : DType::I64;
+    const DType dtype = is_differentiable(x.dtype()) ? x.dtype() : DType::I64;
     std::vector<int64_t> shape(x.shape().begin(), x.shape().end());
     shape.push_back(1);
     const Tensor ones = full(shape, 1, dtype);
@@ -98,12 +100,13 @@ STRATA_OP(linalg_vander, "linalg.vander(Tensor x, *, int? N=None) -> Tensor")
     shape.back() = n - 1;
     return cat({ones, cumprod(expand(unsqueeze(to(x, dtype), -1), shape), -1)}, -1);
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(4)", "f(2,3), N=5", "i5(4), N=3"})
   .error("f(0)", ErrorKind::Runtime, "must not be empty");
 
 STRATA_OP(linalg_tensorinv, "linalg.tensorinv(Tensor A, int ind=2) -> Tensor")
   .doc("The inverse of A as a linear map from its last dimensions to its first `ind` dimensions.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, int64_t ind) {
     STRATA_CHECK(ind > 0, Runtime, "linalg.tensorinv: Expected a strictly positive integer for 'ind' but got {}", ind);
     const auto cut = static_cast<size_t>(std::min<int64_t>(ind, A.dim()));
@@ -123,7 +126,7 @@ STRATA_OP(linalg_tensorinv, "linalg.tensorinv(Tensor A, int ind=2) -> Tensor")
 
 STRATA_OP(linalg_tensorsolve, "linalg.tensorsolve(Tensor A, Tensor B, int[]? dims=None) -> Tensor")
   .doc("Solves tensordot(A, X) = B for X.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, const Tensor& B, OptIntList dims) {
     Tensor a = A;
     if (dims.given && dims.size > 0) {

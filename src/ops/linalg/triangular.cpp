@@ -16,28 +16,29 @@ std::string not_positive_text(int64_t info) {
     info);
 }
 
-// With g the gradient of L: the symmetric part of L^-T phi(L^T g) L^-1, where phi keeps the lower triangle and halves the diagonal.
+// With g the gradient of L: the symmetric part of L^-H phi(L^H g) L^-1, where phi keeps the lower triangle and halves the diagonal.
 Tensor cholesky_grad(const Tensor& g, const Tensor& L) {
-  Tensor phi = tril(matmul(mT(L), g));
+  Tensor phi = tril(matmul(adjoint(L), g));
   phi = sub(phi, mul(diag_embed(diagonal(phi, 0, -2, -1)), 0.5));
-  const Tensor Lt = mT(L);
-  Tensor s = linalg::solve_triangular(Lt, phi, true);  // L^-T phi
-  s = mT(linalg::solve_triangular(Lt, mT(s), true));   // ... L^-1
-  return mul(add(s, mT(s)), 0.5);
+  const Tensor Lt = adjoint(L);
+  Tensor s = linalg::solve_triangular(Lt, phi, true);           // L^-H phi
+  s = adjoint(linalg::solve_triangular(Lt, adjoint(s), true));  // ... L^-1
+  return mul(add(s, adjoint(s)), 0.5);
 }
 
-Tensor half_diagonal_sum(const Tensor& x) {  // x + x^T with the diagonal counted once
-  return sub(add(x, mT(x)), diag_embed(diagonal(x, 0, -2, -1)));
+Tensor half_diagonal_sum(const Tensor& x) {  // x + x^H with the real part of the diagonal counted once
+  const Tensor middle = diagonal(x, 0, -2, -1);
+  return sub(add(x, adjoint(x)), diag_embed(is_complex(x.dtype()) ? real(middle) : middle));
 }
 
-// m >= n: (Q half(triu(gR R^T - Q^T gQ)) + gQ) R^-T
+// m >= n: (Q half(triu(gR R^H - Q^H gQ)) + gQ) R^-H
 Tensor qr_grad(const Tensor& gQ, const Tensor& gR, const Tensor& Q, const Tensor& R) {
   Tensor inner;
-  if (gR) inner = matmul(gR, mT(R));
-  if (gQ) inner = inner ? sub(inner, matmul(mT(Q), gQ)) : neg(matmul(mT(Q), gQ));
+  if (gR) inner = matmul(gR, adjoint(R));
+  if (gQ) inner = inner ? sub(inner, matmul(adjoint(Q), gQ)) : neg(matmul(adjoint(Q), gQ));
   Tensor a = matmul(Q, half_diagonal_sum(triu(inner)));
   if (gQ) a = add(a, gQ);
-  return mT(linalg::solve_triangular(R, mT(a), true));
+  return adjoint(linalg::solve_triangular(R, adjoint(a), true));
 }
 
 constexpr auto run_triangular = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
@@ -66,12 +67,12 @@ constexpr auto run_cholesky = []<class T>(const Call& c, const cpu::Dense<T>& de
     T* L = out.get() + i * n * n;
     for (int64_t r = 0; r < n; ++r) {
       if (!upper) std::copy_n(x + r * n, r + 1, L + r * n);
-      for (int64_t k = 0; upper && k <= r; ++k) L[r * n + k] = x[k * n + r];
+      for (int64_t k = 0; upper && k <= r; ++k) L[r * n + k] = conjugate(x[k * n + r]);
       std::fill(L + r * n + r + 1, L + (r + 1) * n, T(0));
     }
     c.outs[1].data<int32_t>()[i] = static_cast<int32_t>(dense.cholesky_factor(L, n));
     for (int64_t r = 0; upper && r < n; ++r)
-      for (int64_t k = 0; k < r; ++k) std::swap(L[r * n + k], L[k * n + r]);
+      for (int64_t k = 0; k < r; ++k) L[k * n + r] = conjugate(std::exchange(L[r * n + k], L[k * n + r]));
   });
   out.finish();
   if (arg.check_errors()) check_info(c.outs[1], "linalg.cholesky_ex", not_positive_text);
@@ -90,8 +91,12 @@ constexpr auto run_cholesky_inverse = []<class T>(const Call& c, const cpu::Dens
     for (int64_t k = 0; k < n; ++k) x[k * n + k] = 1;
     const int64_t row = upper ? 1 : n,
                   column = upper ? n : 1;  // the lower factor, stored as either triangle
-    dense.solve_triangle(L, row, column, n, false, false, x, n);
-    dense.solve_triangle(L, column, row, n, true, false, x, n);
+    // The second solve is with the conjugate of the stored factor.
+    std::vector<T> other(L, L + n * n);
+    std::ranges::transform(other, other.begin(), [](T z) { return conjugate(z); });
+    const T *first = upper ? other.data() : L, *second = upper ? L : other.data();
+    dense.solve_triangle(first, row, column, n, false, false, x, n);
+    dense.solve_triangle(second, column, row, n, true, false, x, n);
   });
   out.finish();
 };
@@ -107,7 +112,8 @@ constexpr auto run_qr = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
     dense.form_q(a.data(), m, n, tau.data(), count, q.get() + i * m * k, k);
     T* R = r.get() + i * k * n;
     for (int64_t row = 0; row < k; ++row)
-      for (int64_t col = 0; col < n; ++col) R[row * n + col] = col >= row ? a[static_cast<size_t>(row * n + col)] : 0;
+      for (int64_t col = 0; col < n; ++col)
+        R[row * n + col] = col >= row ? a[static_cast<size_t>(row * n + col)] : T(0);
   });
   q.finish();
   r.finish();
@@ -117,7 +123,7 @@ constexpr auto run_qr = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
 STRATA_OP(_solve_triangular, "_solve_triangular(Tensor A, Tensor B, bool upper, bool unitriangular) -> Tensor")
   .doc("Solves A X = B with triangular A, for matrices with the same batch dimensions.")
   .helper()
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .infer([](const args::_solve_triangular& c) {
     const TensorImpl& b = c.B();
     check_system(c.A(), b, "linalg.solve_triangular");
@@ -128,13 +134,14 @@ STRATA_OP(_solve_triangular, "_solve_triangular(Tensor A, Tensor B, bool upper, 
   .kernel("blocked", by_blocks<run_triangular>)
   .kernel("reference", by_reference<run_triangular>)
   .cuda_on_host("triangular_on_host")
+  .handles_complex()
   .saves({"A"})
   .saves_result()
   .grad([](const grads::_solve_triangular& c, const Tensor& g) -> Grads {
     const bool upper = c.upper(), unit = c.unitriangular();
-    const Tensor b = call(op__solve_triangular, Args(mT(c.A()), g, !upper, unit));
+    const Tensor b = call(op__solve_triangular, Args(adjoint(c.A()), g, !upper, unit));
     if (!c.needs_A()) return {Tensor(), b};
-    const Tensor a = neg(matmul(b, mT(c.result())));
+    const Tensor a = neg(matmul(b, adjoint(c.result())));
     return {upper ? triu(a, unit ? 1 : 0) : tril(a, unit ? -1 : 0), b};
   })
   .samples({"m(4,4), f(4,2), True, False", "m(2,3,3), f(2,3,2), False, False", "m(3,3), f(3,1), False, True"});
@@ -143,7 +150,7 @@ STRATA_OP(
   linalg_solve_triangular,
   "linalg.solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> Tensor")
   .doc("Solves A X = B (or X A = B) with triangular A; the other triangle is not read.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, const Tensor& B, bool upper, bool left, bool unit) {
     check_square(*A, "linalg.solve_triangular");
     STRATA_CHECK(B.dim() >= 2, Runtime,
@@ -169,7 +176,7 @@ STRATA_OP(triangular_solve,
           "triangular_solve(Tensor b, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False) -> "
           "(Tensor solution, Tensor cloned_coefficient)")
   .doc("Solves A X = b with triangular A, or its transpose; also returns a copy of A.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& b, const Tensor& A, bool upper, bool transposed, bool unit) {
     check_square(*A, "triangular_solve");
     const Tensor x = transposed ? linalg::solve_triangular(mT(A), b, !upper, true, unit)
@@ -185,7 +192,7 @@ STRATA_OP(linalg_cholesky_ex,
   .doc(
     "The Cholesky factor of symmetric positive definite matrices; info is the order of the first minor that is not, or "
     "0.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .infer([](const args::linalg_cholesky_ex& c) {
     const TensorImpl& a = c.A();
     check_square(a, c.op().name.c_str());
@@ -198,19 +205,21 @@ STRATA_OP(linalg_cholesky_ex,
   .kernel("blocked", by_blocks<run_cholesky>)
   .kernel("reference", by_reference<run_cholesky>)
   .cuda_on_host("cholesky_on_host")
+  .handles_complex()
   .saves_result()
   .no_grad_outputs({1})
   .grad([](const grads::linalg_cholesky_ex& c, const Tensor& g) -> Grads {
     const bool upper = c.upper();
-    return {upper ? cholesky_grad(mT(g), mT(c.result())) : cholesky_grad(g, c.result())};
+    return {upper ? cholesky_grad(adjoint(g), adjoint(c.result())) : cholesky_grad(g, c.result())};
   })
   .autocast_cpu(Autocast::Float32)
   .samples({"s(4,4)", "s(2,3,3)", "f(0,3,3)"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
 STRATA_OP(linalg_cholesky, "linalg.cholesky(Tensor A, *, bool upper=False) -> Tensor")
-  .doc("The Cholesky factor L with A = L L^T of symmetric positive definite matrices (or its transpose).")
-  .dtypes({DType::F32, DType::F64})
+  .doc(
+    "The Cholesky factor L with A = L L^H of symmetric (or Hermitian) positive definite matrices (or its transpose).")
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, bool upper) {
     const auto [L, info] = linalg::cholesky_ex(A, upper);
     check_info(info, "linalg.cholesky", not_positive_text);
@@ -222,7 +231,7 @@ STRATA_OP(linalg_cholesky, "linalg.cholesky(Tensor A, *, bool upper=False) -> Te
 
 STRATA_OP(cholesky, "cholesky(Tensor input, bool upper=False) -> Tensor")
   .doc("The Cholesky factor; see linalg.cholesky.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& input, bool upper) { return linalg::cholesky(input, upper); })
   .autocast_cpu(Autocast::Float32)
   .samples({"s(4,4)", "s(2,3,3), True"})
@@ -230,11 +239,11 @@ STRATA_OP(cholesky, "cholesky(Tensor input, bool upper=False) -> Tensor")
 
 STRATA_OP(cholesky_solve, "cholesky_solve(Tensor B, Tensor L, bool upper=False) -> Tensor")
   .doc("Solves A X = B from the Cholesky factor of A.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& B, const Tensor& L, bool upper) {
     check_square(*L, "cholesky_solve", "L");
-    const Tensor lower = upper ? mT(L) : L;
-    return linalg::solve_triangular(mT(lower), linalg::solve_triangular(lower, B, false), true);
+    const Tensor lower = upper ? adjoint(L) : L;
+    return linalg::solve_triangular(adjoint(lower), linalg::solve_triangular(lower, B, false), true);
   })
   .autocast_cpu(Autocast::Float32)
   .samples({"f(4,2), m(4,4)", "f(2,3,2), m(2,3,3), True"})
@@ -242,7 +251,7 @@ STRATA_OP(cholesky_solve, "cholesky_solve(Tensor B, Tensor L, bool upper=False) 
 
 STRATA_OP(cholesky_inverse, "cholesky_inverse(Tensor L, bool upper=False) -> Tensor")
   .doc("The inverse of A from its Cholesky factor.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .infer([](const args::cholesky_inverse& c) {
     const TensorImpl& a = c.L();
     check_square(a, "cholesky_inverse", "L");
@@ -253,10 +262,11 @@ STRATA_OP(cholesky_inverse, "cholesky_inverse(Tensor L, bool upper=False) -> Ten
   .kernel("triangular", by_blocks<run_cholesky_inverse>)
   .kernel("reference", by_reference<run_cholesky_inverse>)
   .cuda_on_host("cholesky_inverse_on_host")
+  .handles_complex()
   .saves({"L"})
   .saves_result()
   .grad([](const grads::cholesky_inverse& c, const Tensor& g) -> Grads {
-    const Tensor L = c.L(), X = c.result(), common = neg(matmul(X, matmul(add(g, mT(g)), X)));
+    const Tensor L = c.L(), X = c.result(), common = neg(matmul(X, matmul(add(g, adjoint(g)), X)));
     return {c.upper() ? matmul(L, common) : matmul(common, L)};
   })
   .autocast_cpu(Autocast::Float32)
@@ -266,7 +276,7 @@ STRATA_OP(cholesky_inverse, "cholesky_inverse(Tensor L, bool upper=False) -> Ten
 STRATA_OP(_linalg_qr, "_linalg_qr(Tensor A, bool complete) -> (Tensor Q, Tensor R)")
   .doc("QR of matrices: reduced, or with a square Q.")
   .helper()
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .infer([](const args::_linalg_qr& c) {
     const TensorImpl& a = c.A();
     const int64_t m = a.shape[a.ndim - 2], n = a.shape[a.ndim - 1], k = c.complete() ? m : std::min(m, n);
@@ -278,6 +288,7 @@ STRATA_OP(_linalg_qr, "_linalg_qr(Tensor A, bool complete) -> (Tensor Q, Tensor 
   .kernel("householder", by_blocks<run_qr>)
   .kernel("reference", by_reference<run_qr>)
   .cuda_on_host("qr_on_host")
+  .handles_complex()
   .saves_result({0, 1})
   .grad([](const grads::_linalg_qr& c, const Tensor& g) -> Grads {
     STRATA_CHECK(!c.complete() || c.shape_of_A()[c.shape_of_A().size() - 2] <= c.shape_of_A().back(), NotImplemented,
@@ -289,7 +300,7 @@ STRATA_OP(_linalg_qr, "_linalg_qr(Tensor A, bool complete) -> (Tensor Q, Tensor 
 
 STRATA_OP(linalg_qr, "linalg.qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)")
   .doc("A = Q R with orthonormal columns of Q and upper triangular R; mode is 'reduced', 'complete' or 'r' (Q empty).")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, std::string_view mode) {
     check_matrix(*A, "linalg.qr");
     STRATA_CHECK(
@@ -300,7 +311,7 @@ STRATA_OP(linalg_qr, "linalg.qr(Tensor A, str mode='reduced') -> (Tensor Q, Tens
     if (m < n) {  // the first m columns determine Q; the rest of R follows
       const auto [q, r] = call_array<2>(op__linalg_qr, Args(narrow(A, -1, 0, m), true));
       Q = q;
-      R = cat({r, matmul(mT(q), narrow(A, -1, m, n - m))}, -1);
+      R = cat({r, matmul(adjoint(q), narrow(A, -1, m, n - m))}, -1);
     } else {
       const auto [q, r] = call_array<2>(op__linalg_qr, Args(A, mode == "complete"));
       Q = q;
@@ -316,7 +327,7 @@ STRATA_OP(linalg_qr, "linalg.qr(Tensor A, str mode='reduced') -> (Tensor Q, Tens
 
 STRATA_OP(qr, "qr(Tensor input, bool some=True) -> (Tensor Q, Tensor R)")
   .doc("QR decomposition; see linalg.qr.")
-  .dtypes({DType::F32, DType::F64})
+  .dtypes(kMatrixTypes)
   .composite([](const Tensor& input, bool some) { return linalg::qr(input, some ? "reduced" : "complete"); })
   .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3)", "f(3,4)"})

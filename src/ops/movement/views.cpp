@@ -8,6 +8,7 @@
 #include "ops/geometry.h"
 #include "strata/ops/movement/copy.h"
 #include "strata/ops/movement/strided.h"
+#include "strata/ops/pointwise/complex.h"
 
 namespace strata {
 namespace {
@@ -267,13 +268,14 @@ STRATA_OP(mT, "mT(Tensor(a) input) -> Tensor(a)")
 
 STRATA_OP(adjoint, "adjoint(Tensor(a) input) -> Tensor(a)")
   .doc(
-    "The last two dimensions exchanged (and conjugated, which for real numbers changes nothing).\n\n>>> strata.ones(2, "
+    "The last two dimensions exchanged, and complex numbers conjugated.\n\n>>> strata.ones(2, "
     "3).adjoint().shape\nstrata.Size([3, 2])")
   .composite([](const Tensor& input) {
     if (input.dim() == 0) return input;  // as in PyTorch
     STRATA_CHECK(input.dim() >= 2, Runtime,
                  "adjoint: only supported on matrices or batches of matrices, got a {}-D tensor", input.dim());
-    return transpose(input, -2, -1);
+    const Tensor turned = transpose(input, -2, -1);
+    return is_complex(input.dtype()) ? conj(turned) : turned;
   })
   .no_out()
   .dtypes(kStorageTypes)

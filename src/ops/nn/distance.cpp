@@ -91,6 +91,7 @@ STRATA_OP(pairwise_distance,
     const Tensor difference = add(sub(x1, x2), eps);
     return linalg::vector_norm(difference, p, -1, keepdim);
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4), f(3,4)", "f(3,4), f(4), 1.0, keepdim=True", "f(4), f(4)"})
   .error("f(3,4), f(2,3)", ErrorKind::Runtime, "");
 

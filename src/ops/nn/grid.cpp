@@ -164,6 +164,29 @@ STRATA_OP(grid_sample,
   .error("f(1,2,4,5), u(1,3,2,3)", ErrorKind::Runtime, "expected a grid of shape")
   .error("f(1,2,4,5), u(1,3,2,2), mode='x'", ErrorKind::Value, "expected mode");
 
+STRATA_OP(grid_sampler_2d,
+          "grid_sampler_2d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners) -> "
+          "Tensor")
+  .doc(
+    "nn.functional.grid_sample of images, with numbers for its modes: 0 bilinear, 1 nearest, 2 bicubic; 0 zeros, 1 "
+    "border, 2 reflection.")
+  .no_method()
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, const Tensor& grid, int64_t mode, int64_t padding, bool align) {
+    constexpr const char *kModes[] = {"bilinear", "nearest", "bicubic"},
+                         *kPaddings[] = {"zeros", "border", "reflection"};
+    STRATA_CHECK(input.dim() == 4, Runtime, "grid_sampler_2d: expected a 4-D input, got shape {}",
+                 to_string(input.shape()));
+    STRATA_CHECK(mode >= 0 && mode < 3 && padding >= 0 && padding < 3, Value,
+                 "grid_sampler_2d: expected modes between 0 and 2, got {} and {}", mode, padding);
+    return _grid_sample(input, grid, kModes[mode], kPaddings[padding], align);
+  })
+  .autocast_cuda(Autocast::Promote)
+  .autocast_cpu(Autocast::Float32)
+  .samples({"f(1,2,4,5), u(1,3,2,2), 0, 0, False", "f(1,2,4,5), f(1,3,2,2), 2, 2, True"})
+  .error("f(1,2,3,4,5), u(1,2,3,2,3), 0, 0, False", ErrorKind::Runtime, "expected a 4-D input")
+  .error("f(1,2,4,5), u(1,3,2,2), 3, 0, False", ErrorKind::Value, "between 0 and 2");
+
 STRATA_OP(affine_grid, "nn.functional.affine_grid(Tensor theta, int[] size, bool? align_corners=None) -> Tensor")
   .doc("The positions to which theta [N, 2, 3] (or [N, 3, 4]) maps a regular grid of the given image size.")
   .dtypes(kFloatingTypes)

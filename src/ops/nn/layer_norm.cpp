@@ -339,6 +339,20 @@ STRATA_OP(rms_norm, "rms_norm(Tensor input, int[] normalized_shape, Tensor? weig
     return _fused_rms_norm(input, normalized_shape, weight, eps.value_or(fallback))[0];
   })
   .autocast_cuda(Autocast::Float32)
+  .complex_composite([](const Tensor& input, IntList normalized_shape, const Tensor& weight,
+                        std::optional<double> eps) {
+    const auto count = static_cast<int64_t>(normalized_shape.size);
+    STRATA_CHECK(count > 0 && count <= input.dim() &&
+                   std::equal(normalized_shape.begin(), normalized_shape.end(), input.shape().end() - count),
+                 Runtime, "rms_norm: normalized_shape does not fit the last dimensions of input of shape {}",
+                 to_string(input.shape()));
+    std::vector<int64_t> last;
+    for (int64_t d = -count; d < 0; ++d) last.push_back(d);
+    const double fallback = input.dtype() == DType::C128 ? 2.220446049250313e-16 : 1.1920928955078125e-07;
+    const Tensor scale = rsqrt(add(mean(mul(input, input), OptIntList(last), true), eps.value_or(fallback)));
+    const Tensor y = mul(input, scale);
+    return weight ? mul(y, weight) : y;
+  })
   .samples({"f(3,4), [4]", "f(2,3,4), [3,4], f(3,4), 0.1"})
   .error("f(3,4), [5]", ErrorKind::Runtime, "expected input with shape [*, 5]")
   .error("i5(3,4), [4]", ErrorKind::NotImplemented, "floating-point");

@@ -86,6 +86,7 @@ STRATA_OP(triplet_margin_loss,
     return reduced(hinge(add(sub(near, far), margin)), r);
   })
   .autocast(Autocast::Float32)
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4), f(3,4), f(3,4)", "f(3,4), f(3,4), f(3,4), 0.5, swap=True, reduction='none'"})
   .error("f(3,4), f(3,4), f(3)", ErrorKind::Runtime, "same number of dimensions");
 

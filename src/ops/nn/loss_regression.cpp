@@ -39,7 +39,7 @@ Tensor difference(const Tensor& input, const Tensor& target) {
 }
 // Functions of a difference: in place, unless a gradient needs it.
 Tensor squared(const Tensor& d) { return d.requires_grad() ? square(d) : square_(d); }
-Tensor magnitude(const Tensor& d) { return d.requires_grad() ? abs(d) : abs_(d); }
+Tensor magnitude(const Tensor& d) { return d.requires_grad() || is_complex(d.dtype()) ? abs(d) : abs_(d); }
 Tensor smoothed(const Tensor& d, double knee, double slope) {
   return d.requires_grad() ? smooth_abs(d, knee, slope) : smooth_abs_(d, knee, slope);
 }
@@ -86,6 +86,7 @@ STRATA_OP(l1_loss,
     return weighted("l1_loss", magnitude(difference(input, target)), weight, r);
   })
   .autocast(Autocast::Float32)
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4), f(3,4)", "f(3,4), f(3,4), reduction='sum'", "f(3,4), f(3,4), reduction='none'"})
   .error("f(3,4), f(3,4), reduction='x'", ErrorKind::Value, "not a valid value for reduction");
 

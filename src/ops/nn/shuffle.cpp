@@ -169,6 +169,7 @@ STRATA_OP(
     return {nn::functional::fold(g, {x[x.size() - 2], x[x.size() - 1]}, c.kernel_size(), c.dilation(), c.padding(),
                                  c.stride())};
   })
+  .complex_by_parts()
   .samples({"f(2,3,5,6), 2", "f(3,5,6), [3,2], 1, [1,0], 2", "f(1,2,7,7), 3, dilation=2"})
   .error("f(2,3,2,2), 3", ErrorKind::Runtime, "does not fit")
   .error("f(2,3), 2", ErrorKind::Runtime, "expected 3D or 4D")
@@ -187,6 +188,7 @@ STRATA_OP(fold,
   .grad([](const grads::fold& c, const Tensor& g) -> Grads {
     return {nn::functional::unfold(g, c.kernel_size(), c.dilation(), c.padding(), c.stride())};
   })
+  .complex_by_parts()
   .samples({"f(2,12,20), [5,6], 2", "f(12,20), [5,6], 2"})
   .error("f(2,11,20), [5,6], 2", ErrorKind::Runtime, "divisible by the product of kernel_size")
   .error("f(2,12,19), [5,6], 2", ErrorKind::Runtime, "number of windows");
@@ -213,6 +215,7 @@ STRATA_OP(pixel_shuffle, "pixel_shuffle(Tensor input, int upscale_factor) -> Ten
     return reshape(permute(parts, permuted(lead.size(), {0, 3, 1, 4, 2})),
                    joined(lead, {c / (r * r), (Checked(h) * r).get(), (Checked(w) * r).get()}));
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,8,2,3), 2", "f(4,2,3), 2"})
   .error("f(2,3,2,3), 2", ErrorKind::Runtime, "divisible by the square")
   .error("f(1,4,2,2), 4294967296", ErrorKind::Value, "upscale factor is too large");
@@ -237,6 +240,7 @@ STRATA_OP(pixel_unshuffle, "pixel_unshuffle(Tensor input, int downscale_factor) 
     return reshape(permute(parts, permuted(lead.size(), {0, 2, 4, 1, 3})),
                    joined(lead, {(Checked(c) * r * r).get(), h / r, w / r}));
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,2,4,6), 2", "f(1,4,6), 2"})
   .error("f(2,2,3,6), 2", ErrorKind::Runtime, "divisible by downscale_factor")
   .error("f(2,0,0), 1099511627776", ErrorKind::Runtime, "does not fit into 64 bits");
@@ -261,6 +265,7 @@ STRATA_OP(channel_shuffle, "channel_shuffle(Tensor input, int groups) -> Tensor"
     for (int d = 2; d < input.dim(); ++d) rest *= input.size(d);
     return reshape(transpose(reshape(input, {n, groups, c / groups, rest}), 1, 2), input.shape());
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,6,3), 2", "f(2,6,3,2), 3"})
   .error("f(2,5,3), 2", ErrorKind::Runtime, "divisible by groups");
 

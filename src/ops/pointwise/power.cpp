@@ -80,12 +80,15 @@ STRATA_OP(float_power, "float_power(Tensor input, Tensor exponent) -> Tensor")
   .takes_numbers()
   .composite([](Operand input, Operand exponent) {
     const auto widen = [](const Operand& o) {
-      return o.value.tag == Tag::Tensor ? to(Tensor(Ref<TensorImpl>::share(o.value.tensor)), DType::F64) : Tensor();
+      if (o.value.tag != Tag::Tensor) return Tensor();
+      const Tensor t(Ref<TensorImpl>::share(o.value.tensor));
+      return to(t, is_complex(t.dtype()) ? DType::C128 : DType::F64);
     };
     const Tensor a = widen(input), b = widen(exponent);
     return call(op_pow,
                 Args(a ? Value(a) : Value(input.value.number()), b ? Value(b) : Value(exponent.value.number())));
   })
+  .add_dtypes(kComplexTypes)
   .samples({"p(3,4), f(4)", "f(3), 2"});
 
 STRATA_OP(scale_by_exponent, "scale_by_exponent(Tensor input, Tensor other) -> Tensor")
@@ -103,6 +106,9 @@ STRATA_OP(ldexp, "ldexp(Tensor input, Tensor other) -> Tensor")
     return mul(input, call(op_pow, Args(2.0, other)));
   })
   .inplace()
+  .complex_composite([](const Tensor& input, const Tensor& other) {
+    return mul(input, call(op_pow, Args(2.0, is_integral(other.dtype()) ? to(other, kFloat32) : other)));
+  })
   .samples({"f(3,4), i5(4)"});
 
 STRATA_OP(frexp, "frexp(Tensor input) -> (Tensor mantissa, Tensor exponent)")

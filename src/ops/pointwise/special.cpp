@@ -260,6 +260,10 @@ STRATA_OP(nan_to_num, "nan_to_num(Tensor input, float? nan=None, float? posinf=N
     return replace_nonfinite(input, nan.value_or(0), posinf.value_or(largest), neginf.value_or(-largest));
   })
   .inplace()
+  .complex_composite([](const Tensor& input, std::optional<double> nan, std::optional<double> posinf,
+                        std::optional<double> neginf) {
+    return complex(nan_to_num(real(input), nan, posinf, neginf), nan_to_num(imag(input), nan, posinf, neginf));
+  })
   .samples({"f(3,4)", "f(3,4), 1.0, posinf=2.0"});
 
 }  // namespace strata

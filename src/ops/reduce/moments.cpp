@@ -165,11 +165,14 @@ STRATA_OP(var_mean_correction,
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {with_mean_grad(c, c.grad(0) ? variance_grad(c, g, true) : Tensor())};
   })
+  .complex_composite([](const Tensor& input, OptIntList dim, std::optional<Scalar> correction, bool keepdim) {
+    return std::array{var(input, dim, correction, keepdim), mean(input, dim, keepdim)};
+  })
   .STRATA_MOMENT_SAMPLES;
 
 STRATA_OP(var_mean, "var_mean(Tensor input, bool unbiased) -> (Tensor var, Tensor mean)")
   .doc("The variance and the mean of all elements.")
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .no_method()
   .composite([](const Tensor& input, bool unbiased) {
     return call_array<2>(op_var_mean_correction, Args(input, Value(), bessel(unbiased), false));
@@ -180,7 +183,7 @@ STRATA_OP(var_mean, "var_mean(Tensor input, bool unbiased) -> (Tensor var, Tenso
 STRATA_OP(var_mean_dim,
           "var_mean.dim(Tensor input, int[]? dim, bool unbiased, bool keepdim=False) -> (Tensor var, Tensor mean)")
   .doc("The variance and the mean over the given dimensions.")
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .no_method()
   .composite([](const Tensor& input, OptIntList dim, bool unbiased, bool keepdim) {
     return call_array<2>(op_var_mean_correction, Args(input, dim, bessel(unbiased), keepdim));
@@ -203,11 +206,14 @@ STRATA_OP(std_mean_correction,
   .grad([](const GradContext& c, const Tensor& g) -> Grads {
     return {with_mean_grad(c, c.grad(0) ? deviation_grad(c, g, true) : Tensor())};
   })
+  .complex_composite([](const Tensor& input, OptIntList dim, std::optional<Scalar> correction, bool keepdim) {
+    return std::array{strata::std(input, dim, correction, keepdim), mean(input, dim, keepdim)};
+  })
   .STRATA_MOMENT_SAMPLES;
 
 STRATA_OP(std_mean, "std_mean(Tensor input, bool unbiased) -> (Tensor std, Tensor mean)")
   .doc("The standard deviation and the mean of all elements.")
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .no_method()
   .composite([](const Tensor& input, bool unbiased) {
     return call_array<2>(op_std_mean_correction, Args(input, Value(), bessel(unbiased), false));
@@ -218,7 +224,7 @@ STRATA_OP(std_mean, "std_mean(Tensor input, bool unbiased) -> (Tensor std, Tenso
 STRATA_OP(std_mean_dim,
           "std_mean.dim(Tensor input, int[]? dim, bool unbiased, bool keepdim=False) -> (Tensor std, Tensor mean)")
   .doc("The standard deviation and the mean over the given dimensions.")
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .no_method()
   .composite([](const Tensor& input, OptIntList dim, bool unbiased, bool keepdim) {
     return call_array<2>(op_std_mean_correction, Args(input, dim, bessel(unbiased), keepdim));

@@ -108,7 +108,7 @@ Tensor trapezoids(const Tensor& y, int64_t dim, const char* op, const std::funct
   return mul(mul(add(left, right), width(d)), 0.5);
 }
 Tensor width_of(double dx, const Tensor& y) {
-  return full({}, dx, is_floating(y.dtype()) ? y.dtype() : default_dtype());
+  return full({}, dx, is_differentiable(y.dtype()) ? y.dtype() : default_dtype());
 }
 }  // namespace
 
@@ -216,6 +216,7 @@ STRATA_OP(diff, "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, T
     }
     return x;
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(5)", "f(3,4), 2", "f(3,4), 1, 0", "f(3,4), 1, 1, f(3,1), f(3,2)", "i5(5)", "b(5)"})
   .error("f(3), -1", ErrorKind::Runtime, "non-negative")
   .error("f()", ErrorKind::Runtime, "one-dimensional");
@@ -229,6 +230,7 @@ STRATA_OP(trapezoid_x, "trapezoid.x(Tensor y, Tensor x, *, int dim=-1) -> Tensor
     const int d = normalize_dim(dim, y.dim(), "trapezoid");
     return sum(trapezoids(y, dim, "trapezoid", [&](int at) { return spacing(x, y, at); }), int64_t{d});
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4), f(4)", "f(3,4), f(3), dim=0", "f(3,4), f(3,4)"})
   .error("f(3,4), f(3)", ErrorKind::Runtime, "one `x` value");
 
@@ -245,6 +247,7 @@ STRATA_OP(trapezoid, "trapezoid(Tensor y, *, Scalar dx=1, int dim=-1) -> Tensor"
     const Tensor ends = mul(add(select(y, d, 0), select(y, d, n - 1)), 0.5);
     return mul(sub(sum(y, int64_t{d}), ends), dx.to_double());
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4)", "f(3,4), dx=0.5, dim=0"})
   .error("f(3), dim=1", ErrorKind::Index, "out of range");
 
@@ -255,6 +258,7 @@ STRATA_OP(cumulative_trapezoid_x, "cumulative_trapezoid.x(Tensor y, Tensor x, *,
   .composite([](const Tensor& y, const Tensor& x, int64_t dim) {
     return cumsum(trapezoids(y, dim, "cumulative_trapezoid", [&](int at) { return spacing(x, y, at); }), dim);
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4), f(4)", "f(3,4), f(3), dim=0"})
   .error("f(3,4), f(3)", ErrorKind::Runtime, "one `x` value");
 
@@ -265,6 +269,7 @@ STRATA_OP(cumulative_trapezoid, "cumulative_trapezoid(Tensor y, *, Scalar dx=1, 
   .composite([](const Tensor& y, Scalar dx, int64_t dim) {
     return cumsum(trapezoids(y, dim, "cumulative_trapezoid", [&](int) { return width_of(dx.to_double(), y); }), dim);
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,4)", "f(3,4), dx=0.5, dim=0"})
   .error("f(3), dim=1", ErrorKind::Index, "out of range");
 

@@ -104,16 +104,17 @@ Tensor covariance(const Tensor& input, int64_t correction, const Tensor& fweight
                  "cov: aweights cannot be negative");
     weights = weights ? mul(weights, aweights) : aweights;
   }
-  if (!is_floating(x.dtype())) x = to(x, default_dtype());
+  if (!is_differentiable(x.dtype())) x = to(x, default_dtype());
+  const DType real_dtype = real_type(x.dtype());
   const Tensor total = weights ? sum(weights) : full({}, n, kInt64);
   const Tensor average = weights ? div(sum(mul(x, weights), int64_t{1}), total) : mean(x, int64_t{1});
   Tensor factor;
   if (correction != 0 && weights && aweights) factor = sub(total, div(sum(mul(weights, aweights)), total), correction);
   else factor = sub(total, correction);
-  factor = clamp(to(factor, x.dtype()), full({}, 0.0, x.dtype()));
+  factor = clamp(to(factor, real_dtype), full({}, 0.0, real_dtype));
   const Tensor centred = sub(x, unsqueeze(average, 1));
   const Tensor scaled = weights ? mul(centred, weights) : centred;
-  const Tensor result = div(matmul(centred, transpose(to(scaled, x.dtype()), 0, 1)), factor);
+  const Tensor result = div(matmul(centred, adjoint(to(scaled, x.dtype()))), factor);
   return result.numel() == 1 ? reshape(result, {}) : result;
 }
 }  // namespace
@@ -142,6 +143,22 @@ STRATA_OP(logsumexp, "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> 
     return add(total, offset);
   })
   .autocast_cuda(Autocast::Float32)
+  .complex_composite([](const Tensor& input, IntList dim, bool keepdim) {
+    if (input.numel() == 0) return log(sum(exp(input), OptIntList(dim), keepdim));
+    Tensor most;  // of the real parts, which decide the sizes
+    {
+      Scoped mode(thread_state.grad_mode, false);
+      most = amax(real(input), dim, true);
+      most = where(isinf(most), 0.0, most);
+    }
+    const Tensor total = add(log(sum(exp(sub(input, most)), OptIntList(dim), true)), most);
+    if (keepdim) return total;
+    const uint32_t reduced = reduced_mask(*input, OptIntList(dim), "logsumexp");
+    std::vector<int64_t> shape;
+    for (int d = 0; d < input.dim(); ++d)
+      if (!(reduced >> d & 1)) shape.push_back(input.size(d));
+    return reshape(total, shape);
+  })
   .samples({"f(3,4), 0", "f(3,4), [0,1], True", "f(2,3,4), -1", "i5(3,4), 1", "f(), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -204,7 +221,8 @@ STRATA_OP(cov, "cov(Tensor input, *, int correction=1, Tensor? fweights=None, Te
   .composite([](const Tensor& input, int64_t correction, const Tensor& fweights, const Tensor& aweights) {
     return covariance(input, correction, fweights, aweights);
   })
-  .samples({"f(3,10)", "f(10)", "f(3,10), correction=0", "f(3,6), fweights=i5(6)", "~f(3,6), aweights=p(6)"})
+  .add_dtypes(kComplexTypes)
+  .samples({"f(3,10)", "f(10)", "f(3,10), correction=0", "f(3,6), fweights=i5(6)"})
   .error("f(2,2,2)", ErrorKind::Runtime, "two or fewer dimensions");
 
 STRATA_OP(corrcoef, "corrcoef(Tensor input) -> Tensor")
@@ -216,10 +234,12 @@ STRATA_OP(corrcoef, "corrcoef(Tensor input) -> Tensor")
                  input.dim());
     const Tensor c = covariance(input, 1, {}, {});
     if (c.dim() == 0) return div(c, c);
-    const Tensor deviation = sqrt(diagonal(c));
+    const Tensor variances = diagonal(c), deviation = sqrt(is_complex(c.dtype()) ? real(variances) : variances);
     const Tensor r = div(div(c, unsqueeze(deviation, 1)), unsqueeze(deviation, 0));
-    return clamp(r, full({}, -1.0, r.dtype()), full({}, 1.0, r.dtype()));
+    const auto limited = [](const Tensor& t) { return clamp(t, full({}, -1.0, t.dtype()), full({}, 1.0, t.dtype())); };
+    return is_complex(r.dtype()) ? complex(limited(real(r)), limited(imag(r))) : limited(r);
   })
+  .add_dtypes(kComplexTypes)
   .samples({"f(3,10)", "f(10)"})
   .error("f(2,2,2)", ErrorKind::Runtime, "two or fewer dimensions");
 
