@@ -134,8 +134,15 @@ def dtype_text(dtypes):
     floats = {d for d in every if d.is_floating_point}
     float8 = {d for d in floats if d.itemsize == 1}
     floating, integer = floats - float8, every - floats - {strata.bool, strata.uint64}
+    complex_ = {d for d in every if d.is_complex}
     known = {
         "all": every,
+        "all but float8": every - float8,
+        "all but float8 and bool": every - float8 - {strata.bool},
+        "all but float8 and complex": every - float8 - complex_,
+        "all but float8, complex and bool": every - float8 - complex_ - {strata.bool},
+        "integer and bool": every - floats - complex_,
+        "integer": every - floats - complex_ - {strata.bool},
         "all but float8 and uint64": {*floating, *integer, strata.bool},
         "all but float8, uint64 and bool": {*floating, *integer},
         "floating": {*floating, *float8},

@@ -33,6 +33,7 @@ template <class T> STRATA_FN bool sign_bit(T x) { return ::copysign(T(1), x) < T
 STRATA_FN bool is_nan(int64_t) { return false; }
 STRATA_FN bool is_inf(int64_t) { return false; }
 STRATA_FN bool sign_bit(int64_t x) { return x < 0; }
+STRATA_FN bool sign_bit(uint64_t) { return false; }
 
 // --- rounding and sign ----------------------------------------------------------------------------------------------
 template <class T> STRATA_FN T abs(T x) { return ::fabs(x); }
@@ -42,6 +43,7 @@ template <class T> STRATA_FN T trunc(T x) { return ::trunc(x); }
 template <class T> STRATA_FN T rint(T x) { return ::rint(x); }  // half to even
 template <class T> STRATA_FN T copysign(T x, T s) { return ::copysign(x, s); }
 STRATA_FN int64_t abs(int64_t x) { return x < 0 ? neg(x) : x; }
+STRATA_FN uint64_t abs(uint64_t x) { return x; }
 STRATA_FN int64_t floor(int64_t x) { return x; }
 STRATA_FN int64_t ceil(int64_t x) { return x; }
 STRATA_FN int64_t trunc(int64_t x) { return x; }
@@ -126,24 +128,32 @@ STRATA_FN int64_t div_floor(int64_t a, int64_t b) {
   if (b == -1) return neg(a);
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
+STRATA_FN uint64_t div_trunc(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b; }
+STRATA_FN uint64_t div_floor(uint64_t a, uint64_t b) { return b == 0 ? 0 : a / b; }
+STRATA_FN uint64_t fmod(uint64_t a, uint64_t b) { return b == 0 ? 0 : a % b; }
+STRATA_FN uint64_t remainder(uint64_t a, uint64_t b) { return fmod(a, b); }
+STRATA_FN uint64_t pow(uint64_t base, uint64_t exponent) {
+  uint64_t result = 1;
+  for (; exponent; exponent >>= 1, base *= base)
+    if (exponent & 1) result *= base;
+  return result;
+}
 STRATA_FN int64_t pow(int64_t base, int64_t exponent) {  // negative exponents: 1/x, rounded to zero
   if (exponent < 0) return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
-  uint64_t result = 1, square = uint64_t(base);
-  for (; exponent; exponent >>= 1, square *= square)
-    if (exponent & 1) result *= square;
-  return int64_t(result);
+  return int64_t(pow(uint64_t(base), uint64_t(exponent)));
 }
 STRATA_FN int64_t shift_left(int64_t a, int64_t b) { return b < 0 || b > 63 ? 0 : int64_t(uint64_t(a) << b); }
 STRATA_FN int64_t shift_right(int64_t a, int64_t b) { return b < 0 || b > 63 ? (a < 0 ? -1 : 0) : a >> b; }
-STRATA_FN int64_t gcd(int64_t a, int64_t b) {
-  uint64_t x = uint64_t(abs(a)), y = uint64_t(abs(b));
-  while (y) {
-    const uint64_t rest = x % y;
-    x = y;
-    y = rest;
+STRATA_FN uint64_t shift_right(uint64_t a, uint64_t b) { return b > 63 ? 0 : a >> b; }
+STRATA_FN uint64_t gcd(uint64_t a, uint64_t b) {
+  while (b) {
+    const uint64_t rest = a % b;
+    a = b;
+    b = rest;
   }
-  return int64_t(x);
+  return a;
 }
+STRATA_FN int64_t gcd(int64_t a, int64_t b) { return int64_t(gcd(uint64_t(abs(a)), uint64_t(abs(b)))); }
 
 // --- division with rounding -----------------------------------------------------------------------------------------
 template <class T> STRATA_FN T div_trunc(T a, T b) { return ::trunc(a / b); }

@@ -111,16 +111,45 @@ bool may_have_to_wrap(const Call& c) {
   return args;
 }
 
+[[gnu::always_inline]] inline void run_somewhere_or_here(const Call& c) {
+  if (devices_in_use) [[unlikely]]
+    return run_somewhere(c);
+  run_here(c);
+}
+
+// Inverting the sign bits of uint64 gives int64 in the same order: the kernels compare those, and the sign bits of the
+// results are inverted back.
+[[gnu::cold]] void run_in_signed_order(const Call& c) {
+  static const OpRecord& bitwise_xor = find_op("bitwise_xor");
+  const auto bits = [](const TensorImpl& t) {
+    Tensor same = alias(t);
+    same->dtype = DType::I64;
+    return same;
+  };
+  Args args = c.args;
+  std::vector<Tensor> held(args.size), outs(c.outs, c.outs + c.op.outputs);
+  for (uint32_t i = 0; i < args.size; ++i)
+    if (args.is_tensor(i) && args.tensor(i).dtype == DType::U64) {
+      held[i] = call(bitwise_xor, Args(bits(args.tensor(i)), INT64_MIN));
+      args[i] = Value(held[i]);
+    }
+  for (Tensor& out : outs)
+    if (out.dtype() == DType::U64) out = bits(*out);
+  run_somewhere_or_here(Call{c.op, args, outs.data()});
+  for (uint32_t o = 0; o < c.op.outputs; ++o)
+    if (c.outs[o].dtype() == DType::U64) call_inplace(bitwise_xor, Args(outs[o], INT64_MIN));
+}
+
 void run_kernel(const Call& c) {
+  if (c.op.ordered_uint64 && c.args.tensor(0).dtype == DType::U64) [[unlikely]]
+    return run_in_signed_order(c);
   if (may_have_to_wrap(c)) [[unlikely]] {
     std::array<Tensor, kMaxOperands> held;
     const Args args = wrapped_integers(c, held);
     const Call wrapped{c.op, args, c.outs};
-    return devices_in_use ? run_somewhere(wrapped) : run_here(wrapped);
+    return run_somewhere_or_here(wrapped);
   }
-  if (devices_in_use) [[unlikely]]
-    return run_somewhere(c);
-  run_here(c);
+  run_somewhere_or_here(c);
 }
 
 // Whether there is a NaN. Float8 has no arithmetic.
@@ -202,7 +231,8 @@ void infer(const Call& c) {
     const Device device = device_of_call(c.op, c.args);
     for (uint32_t o = 0; o < c.op.outputs; ++o) c.outs[o]->device = device;
   }
-  // Kernels compute integers in int64_t, which does not hold all of uint64. (Pointwise ops check all dtypes themselves.)
+  // Kernels compute integers in int64_t; which ones also do so for uint64 is declared. (Pointwise ops check all dtypes
+  // themselves.)
   if (!c.op.formulas && c.args.size && c.args.is_tensor(0) && c.args.tensor(0).dtype == DType::U64 &&
       !c.op.accepts.has(DType::U64)) [[unlikely]]
     refuse_dtype(c.op, DType::U64);

@@ -162,9 +162,10 @@ Generator* generator_of(PyObject* o);                                           
 uint64_t seed_of(PyObject* seed);                                               // an int of 64 bits, signed or not
 // Asks the type, as Python does for special methods: __getattr__ of the object may raise, which a test of the object hides.
 bool has_special_method(PyObject* o, const char* name);
-bool number_value(PyObject* o, Value& v);             // a real Python or NumPy number
-bool complex_value(PyObject* o, Complex<double>& z);  // a complex one, or a tensor of one
-std::string shown(PyObject* text);                    // of a str, also an invalid UTF-8 one
+bool number_value(PyObject* o, Value& v);               // a real Python or NumPy number
+bool upper_half_of_uint64(PyObject* o, int64_t& bits);  // an int from 2**63 to 2**64 - 1
+bool complex_value(PyObject* o, Complex<double>& z);    // a complex one, or a tensor of one
+std::string shown(PyObject* text);                      // of a str, also an invalid UTF-8 one
 bool is_sequence(PyObject* o);  // lists, tuples, ranges, arrays and the like; not texts, tensors and dicts
 Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype);  // nested lists, numbers, buffers, tensors: copies
 PyObject* to_list(const Tensor& t);

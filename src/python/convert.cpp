@@ -152,6 +152,7 @@ Element element_of(PyObject* o, std::deque<Complex<double>>& complex) {
 
 struct ListReader {
   std::vector<int64_t> shape;
+  bool uint64 = false;         // the elements are read as uint64: an int64_t holds the bits of one
   std::optional<DType> dtype;  // promoted from all elements
   std::vector<Value> values;
   std::deque<Complex<double>> complex;  // that values refer to
@@ -180,6 +181,8 @@ struct ListReader {
     if (depth == shape.size()) {
       STRATA_CHECK(!is_sequence(o), Value,
                    "tensor: the data are nested unevenly: expected a number at depth {}, found a sequence", depth);
+      int64_t bits;
+      if (uint64 && upper_half_of_uint64(o, bits)) return values.push_back(Value(bits));
       const Element e = element_of(o, complex);
       return add(e.value, typed.value_or(e.dtype));
     }
@@ -223,12 +226,15 @@ Tensor tensor_from_data(PyObject* data, std::optional<DType> dtype) {
   Value number;
   Complex<double> z;
   const bool list = PyList_Check(data) || PyTuple_Check(data);
-  const bool scalar = !list && (number_value(data, number) || complex_value(data, z));
+  ListReader reader;
+  reader.uint64 = dtype == DType::U64;
+  int64_t bits;
+  const bool scalar = !list && ((reader.uint64 && upper_half_of_uint64(data, bits)) || number_value(data, number) ||
+                                complex_value(data, z));
   if (!scalar && !list && PyObject_CheckBuffer(data)) {
     const Tensor shared = share_buffer(data);
     return copy_as(shared, dtype.value_or(shared.dtype()));
   }
-  ListReader reader;
   if (!scalar) reader.measure(data);
   reader.fill(data, 0);
   if (!dtype) dtype = reader.dtype.value_or(default_dtype());

@@ -90,6 +90,10 @@ int set_item(PyObject* self, PyObject* key, PyObject* value) {
     const Tensor t = tensor_of(self);
     const std::vector<Index> items = items_of(key);
     Value number;
+    if (int64_t bits; t.dtype() == DType::U64 && upper_half_of_uint64(value, bits)) {
+      strata::set_item(t, items, strata::to(tensor_from_data(value, t.dtype()), std::optional(t.device())));
+      return 0;
+    }
     if (!is_tensor(value) && !is_sequence(value) && number_value(value, number)) {
       strata::set_item(t, items, Operand(number));
       return 0;

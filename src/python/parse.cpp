@@ -30,6 +30,17 @@ bool is_real_scalar(PyObject* o) {
 }
 }  // namespace
 
+bool upper_half_of_uint64(PyObject* o, int64_t& bits) {
+  int overflow = 0;
+  if (!PyLong_Check(o)) return false;
+  PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (overflow <= 0) return false;
+  bits = static_cast<int64_t>(PyLong_AsUnsignedLongLong(o));
+  const bool fits = !PyErr_Occurred();
+  PyErr_Clear();
+  return fits;
+}
+
 bool number_value(PyObject* o, Value& v) {
   if (PyFloat_Check(o)) return assign(v, Value(PyFloat_AS_DOUBLE(o)));
   if (PyBool_Check(o)) return assign(v, Value(o == Py_True));

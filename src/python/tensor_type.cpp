@@ -107,7 +107,10 @@ bool is_operand(PyObject* o) {
 }
 
 // A NumPy array combined with a tensor is converted to a tensor.
-Object as_operand(PyObject* o) {
+Object as_operand(PyObject* o, PyObject* other) {
+  int64_t bits;
+  if (is_tensor(other) && impl_of(other)->dtype == DType::U64 && upper_half_of_uint64(o, bits))
+    return Object(need(wrap(tensor_from_data(o, DType::U64))));  // a Value holds int64_t
   Value v;
   Complex<double> z;
   if (is_tensor(o) || number_value(o, v) || complex_value(o, z)) return Object(Py_NewRef(o));
@@ -121,7 +124,10 @@ bool quick_operand(PyObject* o, bool numbers, Value& v) {
   if (Py_TYPE(o) == parameter_type) return assign(v, impl_of(o));
   if (!numbers) return false;
   if (PyFloat_CheckExact(o)) return assign(v, Value(PyFloat_AS_DOUBLE(o)));
-  return PyLong_CheckExact(o) && number_value(o, v);
+  int overflow = 0;
+  if (!PyLong_CheckExact(o)) return false;
+  v = Value(int64_t{PyLong_AsLongLongAndOverflow(o, &overflow)});
+  return !overflow;
 }
 
 // Out of line, to keep the fast path short.
@@ -145,7 +151,7 @@ PyObject* override_operator(const OperatorName& op, PyObject* left, PyObject* ri
 [[gnu::noinline]] PyObject* call_plain(const OperatorName& op, PyObject* left, PyObject* right) {
   if (PyObject* result = override_operator(op, left, right)) return result;
   if (!is_operand(left) || !is_operand(right)) Py_RETURN_NOTIMPLEMENTED;
-  const Object a = as_operand(left), b = as_operand(right);
+  const Object a = as_operand(left, right), b = as_operand(right, left);
   PyObject* values[] = {a.get(), b.get()};
   return PyObject_Vectorcall(op.plain, values, 2, nullptr);
 }
@@ -171,7 +177,7 @@ template <Operator k> PyObject* inplace_binary(PyObject* left, PyObject* right) 
   if (!is_operand(right) && !overrides(right)) Py_RETURN_NOTIMPLEMENTED;
   if (!operators[k].inplace) return binary<k>(left, right);
   return guarded([&] {
-    const Object b = overrides(right) ? Object(Py_NewRef(right)) : as_operand(right);
+    const Object b = overrides(right) ? Object(Py_NewRef(right)) : as_operand(right, left);
     PyObject* values[] = {left, b.get()};
     return PyObject_Vectorcall(operators[k].inplace, values, 2, nullptr);
   });
@@ -251,6 +257,7 @@ PyObject* to_index(PyObject* self) {
     const Tensor t = tensor_of(self);
     STRATA_CHECK(t.numel() == 1 && is_integral(t.dtype()), Type,
                  "only integer tensors of a single element can be converted to an index");
+    if (t.dtype() == DType::U64) return to_list(reshape(t, {}));  // a Scalar holds int64_t
     return PyLong_FromLongLong(t.item<int64_t>());
   });
 }

@@ -45,8 +45,18 @@ void refuse_dtype(const OpRecord& op, DType found) {
   fail(ErrorKind::NotImplemented, what);
 }
 
+// Whether a comparison has a negative number, which uint64 does not hold.
+static bool compares_negative(const Formula& f, const Args& args) {
+  if (!f.predicate || !f.floats) return false;
+  for (uint32_t k = 0; k < f.inputs; ++k)
+    if (args[k].is_number() && args[k].number() < 0) return true;
+  return false;
+}
+
 DType common_type(const Formula& f, const Args& args) {
   const DType type = result_type(args, f.inputs, f.skip);
+  if (type == DType::U64 && compares_negative(f, args)) [[unlikely]]
+    return DType::F64;                 // the sign decides: rounding does not matter
   if (f.moves && type == DType::Bool)  // 0.5 as a bool is true: it must not become an integer first
     for (uint32_t k = 0; k < f.inputs; ++k)
       if (args.is_tensor(k) && is_differentiable(args.tensor(k).dtype)) return args.tensor(k).dtype;

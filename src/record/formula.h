@@ -24,6 +24,7 @@ struct Loops {
   Loop<float> f32;
   Loop<double> f64;
   Loop<int64_t> i64;
+  Loop<uint64_t> u64;         // null if the results have the same bits as those of i64
   Loop<uint8_t> bools;        // operands and results are 0 or 1; null if not compiled
   SmallLoop small[4];         // by small_int(); null if not compiled
   const char *header, *name;  // of the functor: "device/functors/unary_math.h", "Exp"
@@ -56,7 +57,8 @@ struct Formula {
   float (*f32)(const float* members, const float* in);  // one element, through the scalar functions
   double (*f64)(const double* members, const double* in);
   int64_t (*i64)(const int64_t* members, const int64_t* in);
-  mutable std::atomic<void*> device{nullptr};  // its kernels, cached here by the device back end
+  uint64_t (*u64)(const uint64_t* members, const uint64_t* in);  // null, as in loops
+  mutable std::atomic<void*> device{nullptr};                    // its kernels, cached here by the device back end
 };
 
 inline const Formula& formula_of(const Call& c) { return *c.op.formulas[c.op.variant ? c.op.variant(c.args) : 0]; }
@@ -73,14 +75,17 @@ inline DType computed_type(const Formula& f, const Call& c) {
 template <class T> T number_operand(const Formula& f, const Value& v, int k, DType common) {
   if (!v) {
     if constexpr (kIsComplex<T>) return {static_cast<decltype(T::re)>(f.none[k]), 0};
-    else if constexpr (std::is_same_v<T, int64_t>) return f.none[k] > 0 ? INT64_MAX : f.none[k] < 0 ? INT64_MIN : 0;
-    else return static_cast<T>(f.none[k]);
+    else if constexpr (std::is_same_v<T, int64_t>) {
+      if (common == DType::U64) return f.none[k] > 0 ? -1 : 0;  // all bits set: the largest
+      return f.none[k] > 0 ? INT64_MAX : f.none[k] < 0 ? INT64_MIN : 0;
+    } else return static_cast<T>(f.none[k]);
   }
   if constexpr (kIsComplex<T>) {
     return {number_operand<decltype(T::re)>(f, v, k, real_type(common)), 0};
   } else if constexpr (std::is_same_v<T, int64_t>) {
     if (common == DType::Bool) return v.number() != 0;
     const bool bound = f.none[k] != 0;  // of clamp: outside the dtype's range, it bounds nothing
+    if (common == DType::U64 && bound) return std::max<int64_t>(v.integer(), 0);
     if (common == DType::I64 || !is_integral(common) || f.predicate || bound) return v.integer();
     return dispatch_real(common, [&]<class S>() { return convert<int64_t>(convert<S>(v.integer())); });
   } else {

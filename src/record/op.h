@@ -164,6 +164,7 @@ struct STRATA_API OpRecord {
   bool crosses = false;              // its tensors may be on different devices: copies
   bool by_parts = false;             // linear: kernels get the real and the imaginary parts of complex tensors, in turn
   bool complex_kernels = false;      // its device kernels take complex tensors as they are
+  bool ordered_uint64 = false;       // compares elements: kernels get uint64 as int64 in the same order
   DTypeSet accepts = kAllTypes;      // dtypes that the op supports, and the samples are run with
   const char* dtype_hint = nullptr;  // suggestion for other dtypes
   const Formula* const* formulas = nullptr;         // of a pointwise op
@@ -257,8 +258,17 @@ struct STRATA_API OpRecord {
   OpRecord& autocast(Autocast policy) { return autocast_cpu(policy).autocast_cuda(policy); }
   OpRecord& autocast_cpu(Autocast policy) { return set(autocast_policy[static_cast<size_t>(Backend::Cpu)], policy); }
   OpRecord& autocast_cuda(Autocast policy) { return set(autocast_policy[static_cast<size_t>(Backend::Cuda)], policy); }
-  OpRecord& dtypes(DTypeSet types, const char* hint = nullptr) { return set(accepts, types).set(dtype_hint, hint); }
+  // A pointwise op that computes with uint32 does so with uint64 too.
+  OpRecord& dtypes(DTypeSet types, const char* hint = nullptr) {
+    if (formulas && types.has(DType::U32)) types = types | DTypeSet{DType::U64};
+    return set(accepts, types).set(dtype_hint, hint);
+  }
   OpRecord& add_dtypes(DTypeSet types) { return set(accepts, accepts | types); }
+  OpRecord& remove_dtypes(DTypeSet types) { return set(accepts, accepts - types); }
+  // uint64, for kernels that compute integers as int64_t: the results have the same bits (sums, products), or elements
+  // are compared.
+  OpRecord& computes_uint64() { return add_dtypes({DType::U64}); }
+  OpRecord& orders_uint64() { return computes_uint64().set(ordered_uint64, true); }
   OpRecord& samples(std::initializer_list<const char*> texts) {
     sample_texts.insert(sample_texts.end(), texts);
     return *this;

@@ -105,7 +105,8 @@ class DTypeSet {
 constexpr DTypeSet kFloat8Types = DTypeSet::of(DTypeKind::Float8);
 constexpr DTypeSet kFloatingTypes = DTypeSet::of(DTypeKind::Float);
 constexpr DTypeSet kComplexTypes = DTypeSet::of(DTypeKind::Complex);
-// Integers are computed in int64_t, which does not hold the upper half of uint64: that type is only stored and converted.
+// Kernels compute integers in int64_t, which does not hold the upper half of uint64: ops declare that they compute it
+// (OpRecord::computes_uint64).
 constexpr DTypeSet kIntegerTypes =
   (DTypeSet::of(DTypeKind::Signed) | DTypeSet::of(DTypeKind::Unsigned)) - DTypeSet{DType::U64};
 constexpr DTypeSet kBoolType{DType::Bool};

@@ -172,6 +172,7 @@ template <template <class> class F> constexpr Loops loops_of(const char* name) {
     l.f64 = loop<F<double>, double>;
   }
   if constexpr (!std::is_base_of_v<FloatOnly, F<float>>) l.i64 = integer_loop<F>;
+  if constexpr (requires { F<float>::kUnsigned; }) l.u64 = loop<F<uint64_t>, uint64_t>;
   if constexpr (requires { F<float>::kBools; }) l.bools = loop<F<uint8_t>, uint8_t>;
   if constexpr (requires { F<float>::kSmallInts; }) set_small_loops<F>(l.small);
   return l;

@@ -26,6 +26,17 @@ template <class T> Loop<T> loop_of(const Call& c, const Formula& f) {
   else return f.loops.i64;
 }
 
+// Runs the loop of T; that of uint64_t for the bits of uint64 if the functor has one.
+template <class T>
+void run_loop(const Call& c, const Formula& f, [[maybe_unused]] DType common, const T* members, const T* const* in,
+              const size_t* mask, T* out, int64_t n) {
+  if constexpr (std::is_same_v<T, int64_t>)
+    if (common == DType::U64 && f.loops.u64)
+      return f.loops.u64(members, reinterpret_cast<const uint64_t* const*>(in), mask, reinterpret_cast<uint64_t*>(out),
+                         static_cast<size_t>(n));
+  loop_of<T>(c, f)(members, in, mask, out, static_cast<size_t>(n));
+}
+
 template <class T> struct alignas(kVectorBytes) Fill {  // a vector of copies of one number
   T value[kVectorBytes / sizeof(T)];
   void set(T v) { std::fill_n(value, std::size(value), v); }
@@ -124,13 +135,14 @@ template <class T> struct Blocks {
   static constexpr int64_t kBlock = 4096 / static_cast<int64_t>(kBools ? 1 : std::max<size_t>(8, sizeof(T)));
   const Call& c;
   const Formula& f;
+  DType common;
   Walk w;
   int view_of[kMaxOperands];  // in the walk; 0: a number
   T members[kMaxMembers];
   Fill<T> numbers[kMaxOperands];
   bool direct[Walk::kMaxViews];  // is of type T
 
-  Blocks(const Call& call, const Formula& formula, DType common) : c(call), f(formula), w(*call.out()) {
+  Blocks(const Call& call, const Formula& formula, DType type) : c(call), f(formula), common(type), w(*call.out()) {
     if constexpr (!kBools) read_members(f, c.args, members);
     for (int k = 0; k < f.inputs; ++k) {
       const Value& v = c.args[k];
@@ -144,6 +156,9 @@ template <class T> struct Blocks {
       }
     }
     w.collapse();
+    if constexpr (std::is_same_v<T, int64_t>)
+      for (int k = 0; k < w.views; ++k)  // the bits are the same
+        if (w.view[k].type == DType::U64) w.view[k].type = DType::I64;
     for (int k = 0; k < w.views; ++k) direct[k] = w.view[k].type == dtype_of<T>;
     if constexpr (kBools) direct[0] = true;  // inputs may hold other bytes than 0 and 1: loading replaces them
   }
@@ -161,7 +176,7 @@ template <class T> struct Blocks {
   void compute(const T* const* in, const size_t* mask, T* out, int64_t n) const {
     if constexpr (std::is_same_v<T, int64_t>)
       if (f.nonzero >= 0) check_divisor(in[f.nonzero], mask[f.nonzero], n, c.op.name.c_str());
-    loop_of<T>(c, f)(members, in, mask, out, n);
+    run_loop<T>(c, f, common, members, in, mask, out, n);
   }
 
   // Whether an operand is read or written in memory without a conversion, along a row.
@@ -315,11 +330,17 @@ template <class T> struct Blocks {
 
 // --- reference ------------------------------------------------------------------------------------------------------
 
-template <class T> T one_element(const Call& c, const Formula& f, const T* members, const T* in) {
+template <class T>
+T one_element(const Call& c, const Formula& f, [[maybe_unused]] DType common, const T* members, const T* in) {
   if constexpr (kIsComplex<T>) return c.op.complex_formula->element(members, in);
   else if constexpr (std::is_same_v<T, float>) return f.f32(members, in);
   else if constexpr (std::is_same_v<T, double>) return f.f64(members, in);
-  else return f.i64(members, in);
+  else {
+    if (common == DType::U64 && f.u64)
+      return static_cast<int64_t>(
+        f.u64(reinterpret_cast<const uint64_t*>(members), reinterpret_cast<const uint64_t*>(in)));
+    return f.i64(members, in);
+  }
 }
 
 template <class T> void reference(const Call& c, const Formula& f, DType common) {
@@ -340,7 +361,7 @@ template <class T> void reference(const Call& c, const Formula& f, DType common)
     }
     if constexpr (std::is_same_v<T, int64_t>)
       if (f.nonzero >= 0) check_divisor(&in[f.nonzero], 0, 1, c.op.name.c_str());
-    const T result = one_element(c, f, members, in);
+    const T result = one_element(c, f, common, members, in);
     store_run(&result, element(out), out.dtype, 1, 1);
     for (int d = out.ndim; d-- > 0 && ++index[d] == out.shape[d];) index[d] = 0;
   }

@@ -2,7 +2,8 @@
 //
 // Computation uses float, double or int64 (compute_type); operands and results of other dtypes, and those that are not
 // contiguous, are converted block by block. So a functor is compiled only for three types and each SIMD target; the common
-// ones of integers are compiled for small integers too (small_ints.cpp).
+// ones of integers are compiled for small integers too (small_ints.cpp), and those in which the sign matters for uint64,
+// which is otherwise computed as int64.
 #pragma once
 #include <cstring>
 
@@ -52,6 +53,7 @@ template <template <class> class F> const Formula* formula() {
     f.loops = simd_loops<F>();
     if constexpr (!std::is_base_of_v<IntOnly, A>) f.f64 = element<A, double>;
     if constexpr (!std::is_base_of_v<FloatOnly, A>) f.i64 = element<F<int64_t>, int64_t>;
+    if constexpr (requires { A::kUnsigned; }) f.u64 = element<F<uint64_t>, uint64_t>;
     if constexpr (requires { A::kOwnPrecision; }) {
       f.own_precision = true;
       f.f32 = element<F<float>, float>;

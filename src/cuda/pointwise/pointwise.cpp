@@ -25,12 +25,12 @@ template <class T> uint64_t bits_of(T v) {
   else return std::bit_cast<uint64_t>(v);
 }
 
-// The kernels of one functor for float, double and int64_t.
+// The kernels of one functor for float, double and int64_t, and for uint64 if the sign matters.
 struct Kernels {
-  Function of[3];
+  Function of[3], u64;
   Kernels(const std::string& file, const std::string& name)
-      : of{{file, name + "_f32"}, {file, name + "_f64"}, {file, name + "_i64"}} {}
-  const Function& operator[](DType compute) const { return of[kernel_index(compute)]; }
+      : of{{file, name + "_f32"}, {file, name + "_f64"}, {file, name + "_i64"}}, u64{file, name + "_u64"} {}
+  const Function& operator[](DType compute) const { return compute == DType::U64 ? u64 : of[kernel_index(compute)]; }
 };
 
 const Kernels& kernels_of(const Formula& f) {
@@ -47,7 +47,7 @@ const Kernels& kernels_of(const Formula& f) {
 }
 
 // Launches a walk that fits 32-bit offsets.
-void launch_part(const Stream& stream, const Kernels& kernels, DType compute, const Walk& w, PointwiseParams& p,
+void launch_part(const Stream& stream, const Function& kernel, DType compute, const Walk& w, PointwiseParams& p,
                  const int* operand_of) {
   bool dense = true, rows = w.ndim > 1 && w.shape[w.ndim - 1] % kVector == 0, same = true;
   p.count = static_cast<uint32_t>(w.total);
@@ -74,11 +74,11 @@ void launch_part(const Stream& stream, const Kernels& kernels, DType compute, co
     for (int k = 0; k < w.views; ++k) p.step[d][operand_of[k]] = static_cast<int32_t>(w.view[k].step[from]);
   }
   constexpr int64_t per_block = kThreads * kVector;
-  stream.launch(kernels[compute], {static_cast<uint32_t>((w.total + per_block - 1) / per_block)}, {kThreads}, 0, p);
+  stream.launch(kernel, {static_cast<uint32_t>((w.total + per_block - 1) / per_block)}, {kThreads}, 0, p);
 }
-void launch(const Stream& stream, const Kernels& kernels, DType compute, const Walk& w, PointwiseParams& p,
+void launch(const Stream& stream, const Function& kernel, DType compute, const Walk& w, PointwiseParams& p,
             const int* operand_of) {
-  each_launchable(w, [&](const Walk& part) { launch_part(stream, kernels, compute, part, p, operand_of); });
+  each_launchable(w, [&](const Walk& part) { launch_part(stream, kernel, compute, part, p, operand_of); });
 }
 }  // namespace
 
@@ -99,7 +99,11 @@ void run_pointwise(const Call& c) {
       if (v.tag == Tag::Tensor && v.tensor->device == out.device) {
         operand_of[w.views] = k + 1;
         w.add(*v.tensor);
-      } else if (v.tag == Tag::Tensor) {  // one element in host memory, with the value of its own dtype
+      } else if (v.tag == Tag::Tensor) {      // one element in host memory, with the value of its own dtype
+        if (v.tensor->dtype == DType::U64) {  // a Scalar holds int64_t
+          p.view[k + 1].number = bits_of(convert<T>(*reinterpret_cast<const uint64_t*>(v.tensor->data)));
+          continue;
+        }
         const Scalar s = Tensor(Ref<TensorImpl>::share(v.tensor)).item();
         p.view[k + 1].number = bits_of(s.to<T>());
       } else {
@@ -111,7 +115,11 @@ void run_pointwise(const Call& c) {
   w.collapse();
   const Stream stream = stream_of(out.device);
   if (f.nonzero >= 0 && compute == DType::I64) p.faults = fault_sink(stream.gpu());
-  launch(stream, kernels_of(f), compute, w, p, operand_of);
+  if (compute == DType::I64)
+    for (int k = 0; k < w.views; ++k)  // the bits are the same
+      if (w.view[k].type == DType::U64) w.view[k].type = DType::I64;
+  const bool is_unsigned = common == DType::U64 && f.loops.u64;
+  launch(stream, kernels_of(f)[is_unsigned ? DType::U64 : compute], compute, w, p, operand_of);
 }
 
 // complex64 as 8 bytes, if nothing is converted; otherwise part by part.
@@ -154,7 +162,7 @@ void copy(const TensorImpl& to, const TensorImpl& from) {
   }
   PointwiseParams p{};
   const int operand_of[] = {0, 1};
-  launch(stream_of(to.device), identity, compute, w, p, operand_of);
+  launch(stream_of(to.device), identity[compute], compute, w, p, operand_of);
 }
 
 void fill(const TensorImpl& to, Scalar value) {
@@ -172,7 +180,7 @@ void fill(const TensorImpl& to, Scalar value) {
   const DType compute = compute_type(to.dtype);
   if (to.dtype == DType::Bool) value = value.to_double() != 0;
   dispatch_compute(to.dtype, [&]<class T>() { p.view[1].number = bits_of(value.to<T>()); });
-  launch(stream_of(to.device), identity, compute, w, p, operand_of);
+  launch(stream_of(to.device), identity[compute], compute, w, p, operand_of);
 }
 
 }  // namespace strata::cuda

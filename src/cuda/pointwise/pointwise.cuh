@@ -2,8 +2,8 @@
 //
 // Bound by memory: each element is read and written once. A thread computes eight elements: with 16-byte accesses if
 // all operands are dense or have rows of whole vectors, otherwise with addresses from fast divisions. A file of this folder names the list of its
-// functors and includes this. Each functor is compiled for float, double and int64_t; the element types are tags,
-// uniform over the launch, so one kernel serves all dtypes and layouts.
+// functors and includes this. Each functor is compiled for float, double and int64_t, and for uint64_t if it has
+// kUnsigned; the element types are tags, uniform over the launch, so one kernel serves all dtypes and layouts.
 #include "cuda/common/eights.cuh"
 #include "cuda/common/fault.cuh"
 #include "cuda/common/index.cuh"
@@ -19,14 +19,15 @@ template <class F, class... T> __device__ __forceinline__ auto apply(const F& f,
   if constexpr (requires { F::kLong; }) return called(f, in...);
   else return f(in...);
 }
-template <class F, class T, int kItems>
+// N is the type of the functor: T, or uint64_t for the bits in int64_t.
+template <class N, class F, class T, int kItems>
 __device__ __forceinline__ void compute(const F& f, const T (&in)[F::kInputs][kItems], T (&out)[kItems]) {
 #pragma unroll
   for (int j = 0; j < kItems; ++j) {
-    if constexpr (F::kInputs == 1) out[j] = apply(f, in[0][j]);
-    else if constexpr (F::kInputs == 2) out[j] = apply(f, in[0][j], in[1][j]);
-    else if constexpr (F::kInputs == 3) out[j] = apply(f, in[0][j], in[1][j], in[2][j]);
-    else out[j] = apply(f, in[0][j], in[1][j], in[2][j], in[3][j]);
+    if constexpr (F::kInputs == 1) out[j] = T(apply(f, N(in[0][j])));
+    else if constexpr (F::kInputs == 2) out[j] = T(apply(f, N(in[0][j]), N(in[1][j])));
+    else if constexpr (F::kInputs == 3) out[j] = T(apply(f, N(in[0][j]), N(in[1][j]), N(in[2][j])));
+    else out[j] = T(apply(f, N(in[0][j]), N(in[1][j]), N(in[2][j]), N(in[3][j])));
   }
 }
 
@@ -48,7 +49,7 @@ __device__ __forceinline__ void check_divisors(const PointwiseParams& p, const T
 }
 
 // kPart elements at first, first + step, ...: each address from fast divisions.
-template <class F, class T>
+template <class F, class T, class N>
 __device__ __forceinline__ void strided(const F& f, const PointwiseParams& p, uint32_t first, uint32_t step) {
   constexpr int kPart = 4, kInputs = F::kInputs;
   T in[kInputs][kPart], out[kPart];
@@ -77,7 +78,7 @@ __device__ __forceinline__ void strided(const F& f, const PointwiseParams& p, ui
       in[k][j] = v.data ? load<T>(element(v.data, v.type, int32_t(offset[k + 1][j])), v.type) : number_of<T>(v.number);
   }
   check_divisors<F>(p, in);
-  compute(f, in, out);
+  compute<N>(f, in, out);
   const PointwiseParams::View& to = p.view[0];
 #pragma unroll
   for (int j = 0; j < kPart; ++j)
@@ -85,7 +86,7 @@ __device__ __forceinline__ void strided(const F& f, const PointwiseParams& p, ui
       store<T>(const_cast<void*>(element(to.data, to.type, int32_t(offset[0][j]))), to.type, out[j]);
 }
 
-template <class F, class T> __device__ __forceinline__ void pointwise(const PointwiseParams& p) {
+template <class F, class T, class N = T> __device__ __forceinline__ void pointwise(const PointwiseParams& p) {
   constexpr int kItems = 8, kInputs = F::kInputs;
   F f;
   if constexpr (sizeof(F) >= sizeof(T)) {  // an empty functor has size 1
@@ -97,7 +98,7 @@ template <class F, class T> __device__ __forceinline__ void pointwise(const Poin
   if ((!p.dense && !p.rows) || p.count - block < kThreads * kItems) {  // uniform over the block
 #pragma unroll 1
     for (uint32_t first = block + threadIdx.x; first < min(p.count, block + kThreads * kItems); first += 4 * kThreads)
-      strided<F, T>(f, p, first, kThreads);
+      strided<F, T, N>(f, p, first, kThreads);
     return;
   }
   const uint32_t first = block + threadIdx.x * p.each;
@@ -140,7 +141,7 @@ template <class F, class T> __device__ __forceinline__ void pointwise(const Poin
     }
   }
   check_divisors<F>(p, in);
-  compute(f, in, out);
+  compute<N>(f, in, out);
   store_eight<T>(const_cast<void*>(place(0)), p.view[0].type, out, p.gap);
 }
 
@@ -148,11 +149,15 @@ template <template <class> class F, class T> __device__ __forceinline__ void poi
   constexpr bool kInteger = TagOf<T>::value == kI64;
   if constexpr (!(kInteger ? __is_base_of(FloatOnly, F<T>) : __is_base_of(IntOnly, F<T>))) pointwise<F<T>, T>(p);
 }
+template <template <class> class F> __device__ __forceinline__ void pointwise_of_uint64(const PointwiseParams& p) {
+  if constexpr (requires { F<float>::kUnsigned; }) pointwise<F<uint64_t>, int64_t, uint64_t>(p);
+}
 
-#define STRATA_FUNCTOR(F)                                                                                          \
-  extern "C" __global__ void __launch_bounds__(256) F##_f32(PointwiseParams p) { pointwise_of<fn::F, float>(p); }  \
-  extern "C" __global__ void __launch_bounds__(256) F##_f64(PointwiseParams p) { pointwise_of<fn::F, double>(p); } \
-  extern "C" __global__ void __launch_bounds__(256) F##_i64(PointwiseParams p) { pointwise_of<fn::F, int64_t>(p); }
+#define STRATA_FUNCTOR(F)                                                                                           \
+  extern "C" __global__ void __launch_bounds__(256) F##_f32(PointwiseParams p) { pointwise_of<fn::F, float>(p); }   \
+  extern "C" __global__ void __launch_bounds__(256) F##_f64(PointwiseParams p) { pointwise_of<fn::F, double>(p); }  \
+  extern "C" __global__ void __launch_bounds__(256) F##_i64(PointwiseParams p) { pointwise_of<fn::F, int64_t>(p); } \
+  extern "C" __global__ void __launch_bounds__(256) F##_u64(PointwiseParams p) { pointwise_of_uint64<fn::F>(p); }
 #include STRATA_FUNCTOR_LIST
 #undef STRATA_FUNCTOR
 

@@ -16,6 +16,7 @@ template <class T> struct Sigmoid : FloatOnly {
 };
 template <class T> struct Relu {
   static constexpr int kInputs = 1;
+  static constexpr bool kUnsigned = true;
   template <class V> STRATA_FN V operator()(V x) const { return math::max(x, math::like(x, 0)); }
 };
 template <class T> struct LeakyRelu : FloatOnly {

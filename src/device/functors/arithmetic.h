@@ -46,53 +46,62 @@ template <class T> struct Div : FloatOnly {
 };
 template <class T> struct DivTrunc {
   static constexpr int kInputs = 2;
+  static constexpr bool kUnsigned = true;
   static constexpr int kNonzero = 1;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::div_trunc(a, b); }
   template <class V> STRATA_FN V whole(V a, V b) const { return math::trunc(a / b); }
 };
 template <class T> struct DivFloor {
   static constexpr int kInputs = 2;
+  static constexpr bool kUnsigned = true;
   static constexpr int kNonzero = 1;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::div_floor(a, b); }
   template <class V> STRATA_FN V whole(V a, V b) const { return math::floor(a / b); }
 };
 template <class T> struct Remainder {
   static constexpr int kInputs = 2;
+  static constexpr bool kUnsigned = true;
   static constexpr int kNonzero = 1;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::remainder(a, b); }
   template <class V> STRATA_FN V whole(V a, V b) const { return a - math::floor(a / b) * b; }
 };
 template <class T> struct Fmod {
   static constexpr int kInputs = 2;
+  static constexpr bool kUnsigned = true;
   static constexpr int kNonzero = 1;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::fmod(a, b); }
   template <class V> STRATA_FN V whole(V a, V b) const { return a - math::trunc(a / b) * b; }
 };
 template <class T> struct Maximum {
   static constexpr int kInputs = 2;
+  static constexpr bool kUnsigned = true;
   static constexpr bool kSmallInts = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::max(a, b); }
 };
 template <class T> struct Minimum {
   static constexpr int kInputs = 2;
+  static constexpr bool kUnsigned = true;
   static constexpr bool kSmallInts = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::min(a, b); }
 };
 // The other operand wins over NaN.
 template <class T> struct Fmax {
   static constexpr int kInputs = 2;
+  static constexpr bool kUnsigned = true;
   template <class V> STRATA_FN V operator()(V a, V b) const {
     return math::select(math::is_nan(b), a, math::select(math::is_nan(a), b, math::max(a, b)));
   }
 };
 template <class T> struct Fmin {
   static constexpr int kInputs = 2;
+  static constexpr bool kUnsigned = true;
   template <class V> STRATA_FN V operator()(V a, V b) const {
     return math::select(math::is_nan(b), a, math::select(math::is_nan(a), b, math::min(a, b)));
   }
 };
 template <class T> struct Clamp {
   static constexpr int kInputs = 3;
+  static constexpr bool kUnsigned = true;
   static constexpr bool kSmallInts = true;
   static constexpr double kNone[] = {0, -HUGE_VAL, HUGE_VAL};
   template <class V> STRATA_FN V operator()(V x, V low, V high) const {  // NaN propagates; the upper bound wins
@@ -111,6 +120,7 @@ template <class T> struct Neg {
 };
 template <class T> struct Abs {
   static constexpr int kInputs = 1;
+  static constexpr bool kUnsigned = true;
   static constexpr bool kSmallInts = true;
   template <class V> STRATA_FN V operator()(V x) const { return math::abs(x); }
 };
@@ -125,6 +135,7 @@ template <class T> struct Reciprocal : FloatOnly {
 };
 template <class T> struct Sign {
   static constexpr int kInputs = 1;
+  static constexpr bool kUnsigned = true;
   template <class V> STRATA_FN V operator()(V x) const {  // 0 for NaN
     const V zero = math::like(x, 0);
     return math::truth(x > zero, x) - math::truth(x < zero, x);
@@ -132,6 +143,7 @@ template <class T> struct Sign {
 };
 template <class T> struct Heaviside {
   static constexpr int kInputs = 2;
+  static constexpr bool kUnsigned = true;
   template <class V> STRATA_FN V operator()(V x, V at_zero) const {
     const V zero = math::like(x, 0);
     return math::select(x == zero, at_zero, math::truth(x > zero, x));
@@ -139,6 +151,7 @@ template <class T> struct Heaviside {
 };
 template <class T> struct Pow {
   static constexpr int kInputs = 2;
+  static constexpr bool kUnsigned = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::pow(a, b); }
 };
 // other is integral, whatever its dtype.

@@ -39,14 +39,17 @@ template <class T> struct ShiftLeft : IntOnly {
 };
 template <class T> struct ShiftRight : IntOnly {
   static constexpr int kInputs = 2;
+  static constexpr bool kUnsigned = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::shift_right(a, b); }
 };
 template <class T> struct Gcd : IntOnly {
   static constexpr int kInputs = 2;
+  static constexpr bool kUnsigned = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::gcd(a, b); }
 };
 template <class T> struct Lcm : IntOnly {
   static constexpr int kInputs = 2;
+  static constexpr bool kUnsigned = true;
   template <class V> STRATA_FN V operator()(V a, V b) const {
     return a == 0 || b == 0 ? 0 : math::abs(math::mul(a / math::gcd(a, b), b));
   }

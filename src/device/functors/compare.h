@@ -26,24 +26,28 @@ template <class T> struct Ne : Predicate {
 };
 template <class T> struct Lt : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kUnsigned = true;
   static constexpr bool kSmallInts = true;
   static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(a < b, a); }
 };
 template <class T> struct Le : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kUnsigned = true;
   static constexpr bool kSmallInts = true;
   static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(a <= b, a); }
 };
 template <class T> struct Gt : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kUnsigned = true;
   static constexpr bool kSmallInts = true;
   static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(a > b, a); }
 };
 template <class T> struct Ge : Predicate {
   static constexpr int kInputs = 2;
+  static constexpr bool kUnsigned = true;
   static constexpr bool kSmallInts = true;
   static constexpr bool kBools = true;
   template <class V> STRATA_FN V operator()(V a, V b) const { return math::truth(a >= b, a); }
@@ -103,6 +107,7 @@ template <class T> struct IsNegInf : Predicate {
 };
 template <class T> struct SignBit : Predicate {
   static constexpr int kInputs = 1;
+  static constexpr bool kUnsigned = true;
   template <class V> STRATA_FN V operator()(V x) const { return math::truth(math::sign_bit(x), x); }
 };
 // |a - b| <= atol + rtol |b|; infinities only when equal.

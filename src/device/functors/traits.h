@@ -11,6 +11,8 @@
 //   kOwnPrecision  the result depends on the precision itself: the reference does not compute in double
 //   kBools         compiled for bytes too: bool operands are computed without widening them
 //   kSmallInts     compiled for int8, uint8, int16 and int32 too
+//   kUnsigned      compiled for uint64_t too: the result for uint64 depends on the sign bit. Without it, uint64 is
+//                  computed as int64_t, which gives the same bits
 //   whole(a, b)    a member function: the same result for doubles that are integers of at most 52 bits, because vectors
 //                  cannot divide int64
 #pragma once

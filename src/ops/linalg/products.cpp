@@ -208,6 +208,7 @@ STRATA_OP(matmul, "matmul(Tensor input, Tensor other) -> Tensor")
   .alias("linalg.matmul")
   .autocast(Autocast::Lower)
   .complex_composite([](const Tensor& input, const Tensor& other) { return checked_product("matmul", input, other); })
+  .computes_uint64()
   .samples({"f(3,4), f(4,5)", "f(4), f(4)", "f(4), f(4,3)", "f(3,4), f(4)", "f(2,3,4), f(4,5)", "f(2,3,4), f(2,4,5)",
             "f(2,1,3,4), f(3,4,2)", "f(4), f(2,4,3)", "f(2,3,4), f(4)", "f(0,4), f(4,3)", "f(3,0), f(0,2)",
             "f(1,1), f(1,1)", "f(33,70), f(70,40)"})
@@ -230,6 +231,7 @@ STRATA_OP(mm, "mm(Tensor input, Tensor mat2) -> Tensor")
   .dtypes(kNumericTypes)
   .autocast(Autocast::Lower)
   .complex_composite([](const Tensor& input, const Tensor& mat2) { return checked_product("mm", input, mat2, 2, 2); })
+  .computes_uint64()
   .samples({"f(3,4), f(4,5)", "f(0,4), f(4,3)", "f(3,0), f(0,2)"})
   .error("f(2,3), f(4,5)", ErrorKind::Runtime, "cannot be multiplied")
   .error("f(3), f(3,2)", ErrorKind::Runtime, "must be a 2-D tensor");
@@ -251,6 +253,7 @@ STRATA_OP(bmm, "bmm(Tensor input, Tensor mat2) -> Tensor")
   .dtypes(kNumericTypes)
   .autocast(Autocast::Lower)
   .complex_composite([](const Tensor& input, const Tensor& mat2) { return checked_product("bmm", input, mat2, 3, 3); })
+  .computes_uint64()
   .samples({"f(2,3,4), f(2,4,5)", "f(0,3,4), f(0,4,5)", "f(2,3,0), f(2,0,5)"})
   .error("f(2,3,4), f(3,4,5)", ErrorKind::Runtime, "the numbers must be equal");
 
@@ -269,6 +272,7 @@ STRATA_OP(mv, "mv(Tensor input, Tensor vec) -> Tensor")
   .dtypes(kNumericTypes)
   .autocast_cuda(Autocast::Lower)
   .complex_composite([](const Tensor& input, const Tensor& vec) { return checked_product("mv", input, vec, 2, 1); })
+  .computes_uint64()
   .samples({"f(3,4), f(4)", "f(0,4), f(4)"})
   .error("f(3,4), f(3)", ErrorKind::Runtime, "cannot be multiplied");
 
@@ -291,6 +295,7 @@ STRATA_OP(dot, "dot(Tensor input, Tensor tensor) -> Tensor")
   .complex_composite([](const Tensor& input, const Tensor& tensor) {
     return checked_product("dot", input, tensor, 1, 1);
   })
+  .computes_uint64()
   .samples({"f(5), f(5)", "f(0), f(0)"})
   .error("f(3), f(4)", ErrorKind::Runtime, "same number of elements")
   .error("f(3,2), f(3)", ErrorKind::Runtime, "1D tensors expected");

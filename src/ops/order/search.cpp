@@ -14,6 +14,9 @@ namespace {
 
 DType common_dtype(const Tensor& a, const Tensor& b) { return compute_type(promote(a.dtype(), b.dtype())); }
 
+// uint64 as int64 in the same order: with the sign bits inverted.
+Tensor in_signed_order(const Tensor& t) { return bitwise_xor(to(to(t, DType::U64), DType::I64), INT64_MIN); }
+
 // An index out of the order of a row.
 int64_t checked_place(int64_t at, int64_t n) {
   STRATA_CHECK(at >= 0 && at < n, Runtime, "search: sorter index out of range: {} in a row of {} elements", at, n);
@@ -135,12 +138,15 @@ Tensor search(const Tensor& sequence, const Tensor& values, bool out_int32, bool
     STRATA_CHECK(inside, Runtime, "{}: sorter index out of range: it must be a permutation of 0 to {}", op,
                  sequence.size(-1) - 1);
   }
+  if (promote(sequence.dtype(), values.dtype()) == DType::U64)
+    return search_core(in_signed_order(sequence), in_signed_order(values), sorter, right, out_int32);
   const DType dtype = common_dtype(sequence, values);
   return search_core(to(sequence, dtype), to(values, dtype), sorter, right, out_int32);
 }
 
 Tensor number_tensor(Scalar s, const Tensor& beside) {
-  const DType dtype = is_floating(beside.dtype()) ? beside.dtype() : s.is_float() ? default_dtype() : DType::I64;
+  const bool same = is_floating(beside.dtype()) || (beside.dtype() == DType::U64 && !s.is_float());
+  const DType dtype = same ? beside.dtype() : s.is_float() ? default_dtype() : DType::I64;
   return full({}, s, dtype);
 }
 

@@ -222,6 +222,7 @@ STRATA_OP(threshold, "threshold(Tensor input, float threshold, float value) -> T
   })
   .inplace()
   .nn()
+  .remove_dtypes({DType::U64})
   .samples({"f(3,4), 0.1, 20.0"});
 
 STRATA_OP(hardtanh, "nn.functional.hardtanh(Tensor input, float min_val=-1.0, float max_val=1.0) -> Tensor")
@@ -238,6 +239,7 @@ STRATA_OP(hardtanh, "nn.functional.hardtanh(Tensor input, float min_val=-1.0, fl
     return {hardtanh_backward(g, c.input(), c.min_val(), c.max_val())};
   })
   .inplace()
+  .remove_dtypes({DType::U64})
   .samples({"f(3,4)", "f(3,4), -0.5, 0.25"})
   .error("f(3), 0.5, -0.5", ErrorKind::Value, "min_val cannot be greater");
 

@@ -40,6 +40,7 @@ STRATA_OP(threshold_backward, "threshold_backward(Tensor grad, Tensor input, flo
     return {threshold_backward(g, c.input(), c.threshold())};
   })
   .helper()
+  .remove_dtypes({DType::U64})
   .samples({"f(3,4), f(3,4), 0.0"});
 
 STRATA_OP(leaky_relu_backward, "leaky_relu_backward(Tensor grad, Tensor input, float negative_slope) -> Tensor")
@@ -90,6 +91,7 @@ STRATA_OP(hardtanh_backward, "hardtanh_backward(Tensor grad, Tensor input, float
     return {hardtanh_backward(g, c.input(), c.min_val(), c.max_val())};
   })
   .helper()
+  .remove_dtypes({DType::U64})
   .samples({"f(3,4), f(3,4), -1.0, 1.0"});
 
 STRATA_OP(hardswish_backward, "hardswish_backward(Tensor grad, Tensor input) -> Tensor")

@@ -22,7 +22,7 @@ template <template <class> class... F> OpRecord& OpRecord::pointwise(int (*choos
   formulas = list;
   variant = choose;
   STRATA_ASSERT(params.size() >= static_cast<size_t>(list[0]->inputs + list[0]->members));
-  if (!list[0]->floats) accepts = kIntegerTypes | kBoolType;
+  dtypes(list[0]->floats ? kAllTypes : kIntegerTypes | kBoolType);
   kernel("flat_simd", cpu::run_flat, cpu::flat_ready);
   if (std::ranges::any_of(list, [](const Formula* f) { return f->loops.small[0] != nullptr; }))
     kernel("small_ints", cpu::run_small_ints, cpu::small_ints_ready);

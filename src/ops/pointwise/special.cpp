@@ -116,6 +116,7 @@ STRATA_OP(igamma, "igamma(Tensor input, Tensor other) -> Tensor")
   })
   .inplace()
   .alias("special.gammainc")
+  .remove_dtypes({DType::U64})
   .samples({"i5(3,4), p(3,4)", "!p(3,4), p(4)"});
 
 STRATA_OP(igammac, "igammac(Tensor input, Tensor other) -> Tensor")
@@ -127,6 +128,7 @@ STRATA_OP(igammac, "igammac(Tensor input, Tensor other) -> Tensor")
   })
   .inplace()
   .alias("special.gammaincc")
+  .remove_dtypes({DType::U64})
   .samples({"i5(3,4), p(3,4)", "!p(3,4), p(4)"});
 
 STRATA_OP(_standard_gamma_grad, "_standard_gamma_grad(Tensor input, Tensor output) -> Tensor")

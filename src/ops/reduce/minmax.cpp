@@ -156,6 +156,7 @@ STRATA_OP(amax, "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor"
   .saves({"input"})
   .saves_result()
   .grad(grad_extreme)
+  .orders_uint64()
   .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f()", "i5(3,4), 1", "b(3,4), 0",
             "f(3,0), [0]"})
   .error("f(0,3), [0]", ErrorKind::Index, "non-zero size")
@@ -168,6 +169,7 @@ STRATA_OP(amin, "amin(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor"
   .saves({"input"})
   .saves_result()
   .grad(grad_extreme)
+  .orders_uint64()
   .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f()", "i5(3,4), 1", "b(3,4), 0",
             "f(3,0), [0]"})
   .error("f(0,3), [0]", ErrorKind::Index, "non-zero size")
@@ -193,6 +195,7 @@ STRATA_OP(max, "max(Tensor input) -> Tensor")
   .saves({"input"})
   .saves_result()
   .grad(grad_full)
+  .orders_uint64()
   .samples({"f(3,4)", "f()", "i5(3,4)", "b(4)"})
   .error("f(0)", ErrorKind::Runtime, "numel() == 0");
 
@@ -203,6 +206,7 @@ STRATA_OP(min, "min(Tensor input) -> Tensor")
   .saves({"input"})
   .saves_result()
   .grad(grad_full)
+  .orders_uint64()
   .samples({"f(3,4)", "f()", "i5(3,4)", "b(4)"})
   .error("f(0)", ErrorKind::Runtime, "numel() == 0");
 
@@ -221,6 +225,7 @@ STRATA_OP(max_dim, "max.dim(Tensor input, int dim, bool keepdim=False) -> (Tenso
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const grads::max_dim& c, const Tensor& g) -> Grads { return {grad_of_selection(c, g, c.keepdim())}; })
+  .orders_uint64()
   .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), 1", "f(), 0", "i5(3,4), 1", "b(3,4), 0"})
   .error("f(3,0), 1", ErrorKind::Index, "non-zero size")
   .error("f(3), 1", ErrorKind::Index, "out of range");
@@ -240,6 +245,7 @@ STRATA_OP(min_dim, "min.dim(Tensor input, int dim, bool keepdim=False) -> (Tenso
   .saves_result({1})
   .no_grad_outputs({1})
   .grad([](const grads::min_dim& c, const Tensor& g) -> Grads { return {grad_of_selection(c, g, c.keepdim())}; })
+  .orders_uint64()
   .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), 1", "f(), 0", "i5(3,4), 1", "b(3,4), 0"})
   .error("f(3,0), 1", ErrorKind::Index, "non-zero size")
   .error("f(3), 1", ErrorKind::Index, "out of range");
@@ -250,6 +256,7 @@ STRATA_OP(argmax, "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Te
   .kernel("simd", run_arg<true, cpu::arg_reduce>)
   .kernel("reference", run_arg<true, cpu::arg_reduce_reference>)
   .cuda("reduce", arg_on_device<true>)
+  .orders_uint64()
   .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), None, True", "f()", "i5(3,4), 1"})
   .error("f(0)", ErrorKind::Index, "numel() == 0")
   .error("f(3), 1", ErrorKind::Index, "out of range");
@@ -260,6 +267,7 @@ STRATA_OP(argmin, "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Te
   .kernel("simd", run_arg<false, cpu::arg_reduce>)
   .kernel("reference", run_arg<false, cpu::arg_reduce_reference>)
   .cuda("reduce", arg_on_device<false>)
+  .orders_uint64()
   .samples({"f(3,4)", "f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), None, True", "f()", "i5(3,4), 1"})
   .error("f(0)", ErrorKind::Index, "numel() == 0")
   .error("f(3), 1", ErrorKind::Index, "out of range");

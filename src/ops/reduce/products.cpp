@@ -83,6 +83,7 @@ STRATA_OP(prod, "prod(Tensor input, *, dtype? dtype=None) -> Tensor")
   .complex_composite([](const Tensor& input, std::optional<DType> dtype) {
     return complex_prod(reshape(input, {-1}), 0, false, dtype);
   })
+  .computes_uint64()
   .samples({"f(3,4)", "f()", "f(0,3)", "i5(2,2)", "b(3)", "f(2,3), dtype=float64"});
 
 STRATA_OP(prod_dim_int, "prod.dim_int(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
@@ -106,6 +107,7 @@ STRATA_OP(prod_dim_int, "prod.dim_int(Tensor input, int dim, bool keepdim=False,
   .complex_composite([](const Tensor& input, int64_t dim, bool keepdim, std::optional<DType> dtype) {
     return complex_prod(input, dim, keepdim, dtype);
   })
+  .computes_uint64()
   .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), 1", "i5(3,4), 1", "f(0,3), 0", "f(), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -137,6 +139,7 @@ STRATA_OP(cumprod, "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tens
   .complex_composite([](const Tensor& input, int64_t dim, std::optional<DType> dtype) {
     return complex_cumprod(input, dim, dtype);
   })
+  .computes_uint64()
   .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "i5(3,4), 1", "f(), 0", "f(0,3), 0", "b(4), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 

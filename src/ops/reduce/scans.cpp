@@ -125,6 +125,7 @@ STRATA_OP(cumsum, "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor
   .complex_composite([](const Tensor& input, int64_t dim, std::optional<DType> dtype) {
     return complex_cumsum(input, dim, dtype);
   })
+  .computes_uint64()
   .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "i5(3,4), 1", "f(), 0", "f(0,3), 0", "b(4), 0",
             "f(3,10), 0, dtype=float64"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
@@ -183,6 +184,7 @@ STRATA_OP(cummax, "cummax(Tensor input, int dim) -> (Tensor values, Tensor indic
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_extremes)
+  .orders_uint64()
   .samples({"f(3,4), 0", "f(3,4), -1", "i5(3,4), 1", "f(), 0", "b(4), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -195,6 +197,7 @@ STRATA_OP(cummin, "cummin(Tensor input, int dim) -> (Tensor values, Tensor indic
   .saves_result({1})
   .no_grad_outputs({1})
   .grad(grad_extremes)
+  .orders_uint64()
   .samples({"f(3,4), 0", "f(3,4), -1", "i5(3,4), 1", "f(), 0", "b(4), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 

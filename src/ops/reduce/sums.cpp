@@ -96,6 +96,7 @@ STRATA_OP(sum, "sum(Tensor input, *, dtype? dtype=None) -> Tensor")
   .complex_composite([](const Tensor& input, std::optional<DType> dtype) {
     return complex_sum(input, (1u << input.dim()) - 1, false, dtype);
   })
+  .computes_uint64()
   .samples({"f(3,4)", "f()", "f(0,3)", "i5(3,4)", "b(7)", "f(2,3,5), dtype=float64"});
 
 STRATA_OP(sum_dim, "sum.dim(Tensor input, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
@@ -107,6 +108,7 @@ STRATA_OP(sum_dim, "sum.dim(Tensor input, int[]? dim, bool keepdim=False, *, dty
   .complex_composite([](const Tensor& input, OptIntList dim, bool keepdim, std::optional<DType> dtype) {
     return complex_sum(input, reduced_mask(*input, dim, "sum"), keepdim, dtype);
   })
+  .computes_uint64()
   .samples({"f(3,4), 0", "f(3,4), -1, True", "f(2,3,4), [0,2]", "f(2,3,4), None, True", "f(), 0", "f(0,3), 0",
             "i5(3,4), 1", "b(3,4), 0", "f(3,4), 1, dtype=float64"})
   .error("f(2,3), 5", ErrorKind::Index, "out of range")
@@ -121,6 +123,7 @@ STRATA_OP(nansum, "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, 
     const Tensor x = c.input();
     return {mul(spread(c, g), logical_not(isnan(x)))};
   })
+  .computes_uint64()
   .samples({"f(3,4)", "f(3,4), 0", "f(2,3,4), [0,2], True", "i5(3,4), 1", "f(0,3), 0"})
   .error("f(2,3), 2", ErrorKind::Index, "out of range");
 
@@ -170,6 +173,7 @@ STRATA_OP(any, "any(Tensor input) -> Tensor")
   .infer(infer_bool<args::any>)
   .with(add_reduction<describe_own_type<Fold::Any, args::any>>)
   .complex_composite([](const Tensor& input) { return any(ne(input, 0)); })
+  .computes_uint64()
   .samples({"b(7)", "f(3,4)", "i5(3)", "b(0)", "b()"});
 
 STRATA_OP(any_dim, "any.dim(Tensor input, int[]? dim, bool keepdim=False) -> Tensor")
@@ -177,6 +181,7 @@ STRATA_OP(any_dim, "any.dim(Tensor input, int[]? dim, bool keepdim=False) -> Ten
   .infer(infer_bool<args::any_dim>)
   .with(add_reduction<describe_own_type<Fold::Any, args::any_dim>>)
   .complex_composite([](const Tensor& input, OptIntList dim, bool keepdim) { return any(ne(input, 0), dim, keepdim); })
+  .computes_uint64()
   .samples({"b(3,4), 0", "f(3,4), 1, True", "i5(2,3,4), [0,2]", "b(0,3), 0"})
   .error("b(3), 1", ErrorKind::Index, "out of range");
 
@@ -185,6 +190,7 @@ STRATA_OP(all, "all(Tensor input) -> Tensor")
   .infer(infer_bool<args::all>)
   .with(add_reduction<describe_own_type<Fold::All, args::all>>)
   .complex_composite([](const Tensor& input) { return all(ne(input, 0)); })
+  .computes_uint64()
   .samples({"b(7)", "f(3,4)", "i5(3)", "b(0)", "b()"});
 
 STRATA_OP(all_dim, "all.dim(Tensor input, int[]? dim, bool keepdim=False) -> Tensor")
@@ -192,6 +198,7 @@ STRATA_OP(all_dim, "all.dim(Tensor input, int[]? dim, bool keepdim=False) -> Ten
   .infer(infer_bool<args::all_dim>)
   .with(add_reduction<describe_own_type<Fold::All, args::all_dim>>)
   .complex_composite([](const Tensor& input, OptIntList dim, bool keepdim) { return all(ne(input, 0), dim, keepdim); })
+  .computes_uint64()
   .samples({"b(3,4), 0", "f(3,4), 1, True", "i5(2,3,4), [0,2]", "b(0,3), 0"})
   .error("b(3), 1", ErrorKind::Index, "out of range");
 
@@ -204,6 +211,7 @@ STRATA_OP(count_nonzero, "count_nonzero(Tensor input, int[]? dim=None) -> Tensor
   })
   .with(add_reduction<describe_count>)
   .complex_composite([](const Tensor& input, OptIntList dim) { return count_nonzero(ne(input, 0), dim); })
+  .computes_uint64()
   .samples({"i5(3,4)", "f(3,4), 0", "b(2,3,4), [0,2]", "i5(0,3), 0"})
   .error("i5(3), 1", ErrorKind::Index, "out of range");
 
