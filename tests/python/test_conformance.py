@@ -1,4 +1,4 @@
-"""PyTorch's own samples, if available: STRATA_CONFORMANCE names their folder."""
+"""PyTorch's own samples: those with complex numbers, and the others if STRATA_CONFORMANCE names their folder."""
 
 import os
 import pathlib
@@ -20,12 +20,10 @@ def samples_folder():
 @pytest.mark.parametrize("extra", [[], ["--device", "vgpu", "--tenth"]], ids=["cpu", "vgpu"])
 def test_no_rate_falls_and_nothing_crashes(extra):
     folder = samples_folder()
-    if not (folder / "replay.py").exists():
-        assert (ROOT / "docs/internals/conformance.json").exists(), "no samples here, and no recorded rates either"
-        return
+    given = [str(folder)] if (folder / "replay.py").exists() else []  # those with complex numbers are always there
     package = pathlib.Path(strata._C.__file__).parents[1]  # the .py files may be links into the source tree
     done = subprocess.run(
-        [sys.executable, str(ROOT / "tools/conformance.py"), str(folder), "--path", str(package), *extra],
+        [sys.executable, str(ROOT / "tools/conformance.py"), *given, "--path", str(package), *extra],
         capture_output=True,
         text=True,
     )
