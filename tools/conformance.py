@@ -31,7 +31,6 @@ REASONS = {
     "linalg.cholesky": "PyTorch passes on the imaginary part of the gradient of L's diagonal, which is real for every A",
     "linalg.svd": "vectors of equal singular values and of the null space are not unique",
     "as_strided_scatter": "PyTorch gives the overwritten elements of input a gradient; their derivative is 0, which is what Strata returns",
-    "igamma": "NaN in, NaN out; PyTorch returns a number for some NaN inputs",
     "topk": "equal elements: which of them receives the gradient is not defined",
     "mode": "equal elements: which of them receives the gradient is not defined",
     "msort": "equal elements: which of them receives the gradient is not defined",

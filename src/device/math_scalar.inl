@@ -250,9 +250,11 @@ template <class T> STRATA_FN T polygamma(T x, T n) {
 // The regularized incomplete gamma functions P (lower) and Q = 1 - P: a series below the mode, Legendre's continued
 // fraction (by Lentz's method) above it. Both converge in at most about sqrt(a) steps.
 STRATA_FN double incomplete_gamma(double a, double x, bool lower) {
-  if (!(a >= 0) || !(x >= 0) || (a == 0 && x == 0) || (::isinf(a) && ::isinf(x))) return NAN;
+  if (a < 0 || x < 0 || (a == 0 && !(x > 0)) || (::isinf(a) && ::isinf(x))) return NAN;
+  // Limits that do not depend on the other argument, not even if it is NaN, as in PyTorch.
   if (a == 0 || ::isinf(x)) return lower ? 1 : 0;
   if (x == 0 || ::isinf(a)) return lower ? 0 : 1;
+  if (a != a || x != x) return NAN;
   const double front = ::exp(a * ::log(x) - x - ::lgamma(a));
   if (x < a + 1) {
     double term = 1 / a, sum = term;

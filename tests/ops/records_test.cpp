@@ -155,8 +155,11 @@ TEST(Records, GradientsRunAndAgreeWithTheReference) {
         ASSERT_EQ(fast.size(), plain.size());
         for (size_t k = 0; k < fast.size(); ++k) EXPECT_EQ(difference(fast[k], plain[k]), "") << "input " << k;
         count += !fast.empty();
-      } catch (const Error& e) {  // a sample with '!' may have a gradient that raises, such as that of igamma's order
-        EXPECT_TRUE(e.kind() == ErrorKind::NotImplemented && text[0] == '!') << e.what();
+      } catch (const Error& e) {
+        // A sample with '!' may have a gradient that raises, such as that of igamma's order. That of complex eigenvectors
+        // does if it depends on their phase, which is arbitrary.
+        const bool turns = std::string_view(e.what()).find("ill-defined") != std::string_view::npos;
+        EXPECT_TRUE(turns || (e.kind() == ErrorKind::NotImplemented && text[0] == '!')) << e.what();
       } catch (const std::exception& e) { ADD_FAILURE() << e.what(); }
     }
   }

@@ -32,6 +32,10 @@ def test_incomplete_gamma_functions_at_the_ends():
     x = strata.tensor([1.0, 0.0, 0.0, 3.0, inf, inf, 1.0, 1e4])
     np.testing.assert_allclose(strata.igamma(a, x).numpy(), [1, nan, 0, 0, nan, 1, nan, 0.50133], rtol=1e-4)
     np.testing.assert_allclose(strata.igammac(a, x).numpy(), [0, nan, 1, 1, nan, 0, nan, 0.49867], rtol=1e-4)
+    # NaN stays NaN, except where the other argument alone decides, as in PyTorch.
+    a, x = strata.tensor([nan, nan, inf, nan, 0.0, 1.0]), strata.tensor([0.0, inf, nan, 1.0, nan, nan])
+    np.testing.assert_array_equal(strata.igamma(a, x).numpy(), [0, 1, 0, nan, nan, nan])
+    np.testing.assert_array_equal(strata.igammac(a, x).numpy(), [1, 0, 1, nan, nan, nan])
 
 
 def test_the_derivative_of_igamma_in_its_order_is_refused():

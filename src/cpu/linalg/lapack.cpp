@@ -382,7 +382,7 @@ template <> const Dense<std::complex<double>>& dense_lapack() { return kTable<st
 const char* lapack_objection(const TensorImpl& matrices, int64_t least_float, int64_t least_double) {
   if (matrices.ndim < 2) return "not a matrix";
   const int64_t m = matrices.shape[matrices.ndim - 2], n = matrices.shape[matrices.ndim - 1];
-  constexpr int64_t kLeastComplex = 8;  // our own loops for complex numbers are not blocked
+  constexpr int64_t kLeastComplex = 24;  // our own loops for complex numbers are not blocked
   const int64_t least = matrices.dtype == DType::F32 ? least_float : least_double;
   if (std::min(m, n) < (is_complex(matrices.dtype) ? std::min(least, kLeastComplex) : least))
     return "the matrices are small";
