@@ -113,6 +113,7 @@ from .tracing import tracing  # noqa: E402
 from .tune import tune  # noqa: E402
 
 _LATER = (
+    "array_api",
     "distributions",
     "fft",
     "func",

@@ -84,6 +84,25 @@ def __dlpack_device__(self):
 
 
 @_method
+def __array_namespace__(self, /, *, api_version=None):
+    """The functions of the Python array API standard for tensors: strata.array_api."""
+    from . import array_api
+
+    known = ("2021.12", "2022.12", "2023.12", "2024.12")
+    if api_version not in (None, *known):
+        raise ValueError(f"unsupported version of the array API: {api_version!r}; expected one of {', '.join(known)}")
+    return array_api
+
+
+@_method
+def to_device(self, device, /, *, stream=None):
+    """The tensor on another device, as the array API standard names it."""
+    if stream is not None:
+        raise ValueError("to_device: copies use the current stream of the device; stream must be None")
+    return self.to(device=device)
+
+
+@_method
 def cpu(self, memory_format=None):
     """The tensor on the CPU."""
     return self.to("cpu", memory_format=memory_format)
