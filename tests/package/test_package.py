@@ -84,7 +84,7 @@ def test_every_public_op_has_its_doc_above_it_and_helpers_are_absent(prefix):
             if line.startswith("inline ") or line.endswith(") const;"):
                 assert above.startswith("/// "), f"{name}: {line}"
                 functions += 1
-    assert functions > 2000
+    assert functions > 1400
     sources = (ROOT / "src" / "ops").rglob("*.cpp")
     helpers = {op.ident for source in sources for op in gen_ops.read_ops(source) if ".helper()" in op.tail}
     declared = set(re.findall(r"LastingRecord op_(\w+);", "".join(ops.values())))
