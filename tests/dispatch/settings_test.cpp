@@ -48,7 +48,7 @@ TEST(Settings, DevicesAreCounted) {
   EXPECT_EQ(cuda::device_count(kCPU), 0);
   EXPECT_EQ(cuda::is_available(), cuda::device_count() > 0);
   EXPECT_NO_THROW(cuda::synchronize(kCPU));
-  if (cuda::is_available(kVGPU)) EXPECT_NO_THROW(cuda::synchronize(kVGPU));
+  if (cuda::is_available(kVGPU)) { EXPECT_NO_THROW(cuda::synchronize(kVGPU)); }
 }
 
 TEST(Types, ResultTypeWeighsTensorsMoreThanNumbers) {

@@ -21,7 +21,7 @@ namespace strata {
 namespace {
 
 Dims indexed_shape(const TensorImpl& input, TensorList indices, int64_t first) {
-  STRATA_CHECK(!indices.empty() && first >= 0 && first + static_cast<int64_t>(indices.size()) <= input.ndim, Index,
+  STRATA_CHECK(!indices.empty() && first >= 0 && first <= input.ndim - static_cast<int64_t>(indices.size()), Index,
                "index: {} index tensors from dimension {} on do not fit a tensor of shape {}", indices.size(), first,
                to_string(input.sizes()));
   for (const Tensor& t : indices)
@@ -275,7 +275,8 @@ STRATA_OP(index_at, "index_at(Tensor input, Tensor[] indices, int first) -> Tens
   .dtypes(kStorageTypes)
   .samples({"f(5,3), [i5(4)], 0", "f(2,5,3), [i5(2,2)], 1", "f(4,5,3), [i4(3), i4(3)], 0", "f(5), [i5(0)], 0",
             "f(5), [i5()], 0"})
-  .error("f(2), [i9(200)], 0", ErrorKind::Index, "out of range for dimension 0 with size 2");
+  .error("f(2), [i9(200)], 0", ErrorKind::Index, "out of range for dimension 0 with size 2")
+  .error("f(2), [i2(2)], 9223372036854775807", ErrorKind::Index, "do not fit a tensor");
 
 STRATA_OP(index_put_at,
           "index_put_at(Tensor input, Tensor[] indices, Tensor values, bool accumulate, int first) -> Tensor")
@@ -299,7 +300,8 @@ STRATA_OP(index_put_at,
   .dtypes(kStorageTypes)
   .samples({"f(5,3), [i5(4)], f(4,3), True, 0", "f(5,3), [i5(4)], f(3), True, 0", "f(2,5,3), [i5(2)], f(), True, 1",
             "f(4,5), [i4(3), i4(3)], f(3), True, 0"})
-  .error("f(5,3), [i5(4)], f(2), False, 0", ErrorKind::Runtime, "cannot be broadcast");
+  .error("f(5,3), [i5(4)], f(2), False, 0", ErrorKind::Runtime, "cannot be broadcast")
+  .error("f(5,3), [i5(4)], f(2), False, 9223372036854775807", ErrorKind::Index, "do not fit a tensor");
 
 STRATA_OP(index, "index(Tensor input, Tensor?[] indices) -> Tensor")
   .doc("input[indices]: a tensor of positions, a mask, or None for each dimension.")
