@@ -15,7 +15,5 @@ int main() {
   std::printf("%d\n", static_cast<int>(net(w).dim()) + Tensor().rank);
   try {
     w.sum(7);
-  } catch (const strata::Error& e) {
-    std::printf("%s\n", e.what());
-  }
+  } catch (const strata::Error& e) { std::printf("%s\n", e.what()); }
 }
