@@ -37,7 +37,8 @@ MAX_POOL = (
 VALUES = "".join(f"{name}: _dtype\n" for name in "float double half short int long cfloat cdouble".split())
 VALUES += "".join(f"{name}: _float\n" for name in "inf nan pi e".split()) + "newaxis: None\n"
 VALUES += "".join(
-    f"{name}: _str\n" for name in "strided contiguous_format preserve_format channels_last channels_last_3d".split()
+    f"{name}: _str\n"
+    for name in "strided sparse_coo sparse_csr contiguous_format preserve_format channels_last channels_last_3d".split()
 )
 
 

@@ -181,7 +181,7 @@ def test_subclasses_and_objects_that_were_not_made():
     with pytest.raises(TypeError):
         strata.Tensor.__new__(int)
     with pytest.raises(TypeError):
-        strata.Tensor.add(1, 2)
+        strata.Tensor.exp(1)
     with pytest.raises(TypeError):
         strata.Tensor.numel(3)
     for kind in (type(strata.float32), type(strata.add)):

@@ -83,7 +83,13 @@ def test_gradients_are_the_same_under_hooks(record, twice):
         if "!" in text[:2]:
             continue
         arguments = leaves_of(record, arguments)
-        want = gradients(record, arguments, contextlib.nullcontext(), twice)
+        try:
+            want = gradients(record, arguments, contextlib.nullcontext(), twice)
+        except RuntimeError as e:  # the phase of complex vectors, which a gradient must not depend on
+            assert "ill-defined" in str(e)
+            with pytest.raises(RuntimeError, match="ill-defined"):
+                gradients(record, arguments, copies(), twice)
+            continue
         for hooks, hook_nodes in ((copies(), False), (contextlib.nullcontext(), True)):
             found = gradients(record, arguments, hooks, twice, hook_nodes)
             assert len(want) == len(found)

@@ -125,7 +125,7 @@ class _Pickler(pickle._Pickler):  # the one in Python: the other cannot write na
         if tensor.layout != "strided":
             return _reduce_sparse(tensor)
         if tensor.is_meta:
-            raise NotImplementedError("save: a tensor on device meta has no values; save its shape")
+            raise NotImplementedError("save: a tensor on device meta has no values to save; save its shape")
         values = tensor.detach()
         host = values.cpu()
         whole = host._storage_bytes()

@@ -182,7 +182,6 @@ STRATA_OP(grid_sampler_2d,
     return _grid_sample(input, grid, kModes[mode], kPaddings[padding], align);
   })
   .autocast_cuda(Autocast::Promote)
-  .autocast_cpu(Autocast::Float32)
   .samples({"f(1,2,4,5), u(1,3,2,2), 0, 0, False", "f(1,2,4,5), f(1,3,2,2), 2, 2, True"})
   .error("f(1,2,3,4,5), u(1,2,3,2,3), 0, 0, False", ErrorKind::Runtime, "expected a 4-D input")
   .error("f(1,2,4,5), u(1,3,2,2), 3, 0, False", ErrorKind::Value, "between 0 and 2");
