@@ -148,13 +148,13 @@ bool Attempt::read(const Overload& o, PyObject* const* values, uint32_t given, P
   for (uint32_t i = taken; i < op.required; ++i)
     if (!(filled >> i & 1) && !op.params[i].has_default)
       return reject(fmt::format("missing required argument '{}'", op.params[i].name));
-  if (op.numbers && !op.params.empty() && !takes_only_numbers(op)) {  // at least one operand must be a tensor
+  if (op.numbers && !op.params.empty()) {  // at least one operand must be a tensor
     bool tensor = false, wants = false;
     for (uint32_t i = 0; i < count; ++i) {
       tensor |= args.is_tensor(i) || args[i].tag == Tag::Tensors;
       wants |= op.params[i].type == ParamType::Tensor;
     }
-    if (wants && !tensor) return reject("at least one argument must be a Tensor");
+    if (wants && !tensor && !takes_only_numbers(op)) return reject("at least one argument must be a Tensor");
   }
   return true;
 }
