@@ -258,7 +258,8 @@ def targets():
     spaces = [strata, strata.linalg, strata.special, nn, nn.functional, nn.init, nn.utils, nn.utils.rnn, nn.utils.parametrize, nn.utils.parametrizations,
               strata.autograd, strata.autograd.functional, strata.func, strata.optim, strata.optim.lr_scheduler, strata.optim.swa_utils,
               strata.utils.data, strata.utils.checkpoint, strata.random, strata.serialization, strata.safetensors, strata.testing, strata.cuda,
-              strata.vgpu, strata.vision.transforms]  # fmt: skip
+              strata.vgpu, strata.vision.transforms, strata.sparse, strata.array_api, strata.array_api.linalg, strata.array_api.fft,
+              strata.autograd.forward_ad]  # fmt: skip
     seen = set()
     for space in spaces:
         for name in public(space):
@@ -275,6 +276,9 @@ def targets():
                 found.append((f"function {label}", lambda rng, device, f=f: function_call(f, rng, device)))
     makers = {
         "Tensor": lambda rng, device: tensor(rng, device),
+        "SparseTensor": lambda rng, device: strata.sparse_coo_tensor(
+            [[0, 1], [1, 2]], strata.ones(2, device=device), (3, 3)
+        ),
         "Size": lambda rng, device: strata.Size((2, 3)),
         "device": lambda rng, device: strata.device(device),
         "dtype": lambda rng, device: strata.float32,
