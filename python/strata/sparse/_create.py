@@ -47,21 +47,24 @@ def sparse_coo_tensor(
         indices = ops["zeros"]((len(size), 0), dtype=_C.int64, device=device)
         values = ops["zeros"]((0,), dtype=dtype, device=device)
     values = _value_tensor(values, dtype, device)
-    if values.dim() == 0:
-        values = values.expand(_index_tensor(indices, values.device, "sparse_coo_tensor").shape[1])
     indices = _index_tensor(indices, values.device, "sparse_coo_tensor")
     if indices.dim() == 1 and indices.numel() == 0:
         indices = indices.reshape(0 if size is None else len(size) - values.dim() + 1, 0)
     if indices.dim() != 2:
         raise RuntimeError(f"sparse_coo_tensor: indices must be sparse_dim x nnz, but got shape {list(indices.shape)}")
+    if values.dim() == 0:
+        values = values.expand(indices.shape[1])
     if size is None:
         largest = (indices.amax(1) + 1).tolist() if indices.shape[1] else [0] * indices.shape[0]
         size = (*largest, *values.shape[1:])
     size = tuple(size)
     indices = ops["_sparse_check"](indices, values.detach(), size)
-    if indices.requires_grad or not values.is_floating_point() and requires_grad:
-        raise RuntimeError("sparse_coo_tensor: only tensors of floating-point dtype can require gradients")
-    made = coordinates(indices, values.detach() if requires_grad else values, size, bool(is_coalesced))
+    made = coordinates(indices, values.detach() if requires_grad else values, size)
+    if is_coalesced:  # checked: products of a tensor that is not would be wrong
+        ordered = made.detach().coalesce()._indices()
+        if ordered.shape != indices.shape or not bool((ordered == indices).all()):
+            raise RuntimeError("sparse_coo_tensor: is_coalesced=True, but the indices are not in order, each once")
+        made._coalesced_(True)
     return _finished(made, requires_grad)
 
 
