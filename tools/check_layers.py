@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Fails when an #include in src/ or include/ points up a layer.
+"""Fails when an #include in src/ or include/ points up a layer, or an op reads the gradient mode.
 
 usage: check_layers.py [ROOT]
 
 Quoted includes are paths from src/ ("tensor/tensor.h") or name a public or generated header ("strata/ops.h").
 Everything that is not Strata's is included with angle brackets.
+
+What an op computes may depend on its arguments only, so that a captured call means the same later. It may turn recording
+off for the ops inside, and asks for what its gradient needs by `keeps_for_grad` (record/op.h).
 """
 
 import pathlib
@@ -46,6 +49,9 @@ CUDA_ORDER = {name: index for index, name in enumerate(CUDA_LAYERS)}
 FORBIDDEN = {
     ("cpu", "cuda"): "back ends do not know each other",
 }
+
+READS_MODE = re.compile(r"^(?!.*Scoped \w+\(thread_state\.grad_mode, false\)).*thread_state\.grad_mode", re.M)
+MAY_READ_MODE = {"src/ops/movement/views_inplace.cpp": "changes the history of its input, as autograd does"}
 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
 SUFFIXES = {".h", ".cpp", ".cu", ".cuh", ".inc", ".inl"}
@@ -89,6 +95,10 @@ def check(root):
                 problems.append(f"{name}: src/{own} is no layer; add it to LAYERS in tools/check_layers.py")
                 continue
             text = file.read_text(errors="replace")
+            if own == "ops" and name.as_posix() not in MAY_READ_MODE:
+                for match in READS_MODE.finditer(text):
+                    line = text.count("\n", 0, match.start()) + 1
+                    problems.append(f"{name}:{line}: an op reads the gradient mode; take a parameter and keeps_for_grad")
             for match in INCLUDE.finditer(text):
                 line = text.count("\n", 0, match.start()) + 1
                 target, message = layer_of_include(match.group(1))

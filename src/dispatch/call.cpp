@@ -296,6 +296,16 @@ bool recording(const OpRecord& op, const Args& args) {
   return thread_state.grad_mode && op.grad_fn && wants_grad(args);
 }
 
+// What an op is told about its gradient (OpRecord::keeps_for_grad).
+Value recorded_value(const OpRecord& op, const Args& args) {
+  const bool recorded = thread_state.grad_mode && wants_grad(args);
+  if (op.params[op.recorded_param].type == ParamType::Bool) return Value(recorded);
+  int64_t mask = 0;
+  for (uint32_t i = 0; recorded && i < args.size; ++i)
+    if (args.is_tensor(i) && wants_grad(Args{args[i]})) mask |= int64_t{1} << i;
+  return Value(mask);
+}
+
 }  // namespace
 
 void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
@@ -303,7 +313,7 @@ void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
     if (autocast::call_with_casts(op, args, outs)) return;
   if (op.recorded_param && !args[op.recorded_param]) [[unlikely]] {
     Args filled = args;
-    filled[op.recorded_param] = Value(recording(op, args));
+    filled[op.recorded_param] = recorded_value(op, args);
     return call_into(op, filled, outs);
   }
   tracing::Span span(tracing::Layer::Op, op.name.c_str());

@@ -138,7 +138,7 @@ struct STRATA_API OpRecord {
   uint16_t written = 0;        // mask of Tensor(a!) parameters: the op changes their memory
   uint8_t writes_if = 0;       // of Tensor(a!:training): the bool parameter that enables the write; 0: always
   uint16_t needed = 0;         // mask of Tensor and Tensor[] parameters that are required
-  uint8_t recorded_param = 0;  // a bool parameter: if it is None, dispatch sets it to whether the call is recorded
+  uint8_t recorded_param = 0;  // a bool or int parameter: if it is None, dispatch sets it, see keeps_for_grad
   std::string shared;          // for each output the letter of the parameters whose memory it may share, ' ' for none
   std::vector<std::string> output_names;
 
@@ -240,7 +240,9 @@ struct STRATA_API OpRecord {
     for (int i : which) integer_outputs |= 1u << i;
     return *this;
   }
-  // This bool parameter tells the op to keep results that only its gradient needs.
+  // This parameter tells the op what its gradient will need. If it is None, dispatch sets a bool to whether the call is
+  // recorded, and an int to the mask of the tensor parameters that require a gradient. So an op never reads the gradient mode
+  // itself, and a captured call means the same later.
   OpRecord& keeps_for_grad(std::string_view param) { return set(recorded_param, place_of(param)); }
   OpRecord& inplace() { return set(has_inplace, true); }
   OpRecord& updates() { return inplace().set(updates_input, true); }  // inplace(), without a temporary

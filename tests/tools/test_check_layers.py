@@ -54,3 +54,18 @@ def test_other_includes_fail_with_file_and_line(tmp_path, file, include, message
     assert done.returncode == 1
     assert message in done.stderr
     assert done.stderr.startswith(f"{file}:")
+
+
+@pytest.mark.parametrize(
+    "line, problems",
+    [
+        ("Scoped mode(thread_state.grad_mode, false);", 0),
+        ("const bool recorded = thread_state.grad_mode && weight.requires_grad();", 1),
+    ],
+)
+def test_ops_do_not_read_the_gradient_mode(tmp_path, line, problems):
+    (tmp_path / "src/ops").mkdir(parents=True)
+    (tmp_path / "src/ops/add.cpp").write_text(f"// a comment\n  {line}\n")
+    done = subprocess.run([sys.executable, SCRIPT, tmp_path], capture_output=True, text=True)
+    assert done.returncode == problems
+    assert ("src/ops/add.cpp:2: an op reads the gradient mode" in done.stderr) == bool(problems)

@@ -97,8 +97,6 @@ template <class T> T orient(T* v, int64_t n) {
 // change of the loss by it, which must be 0.
 void require_no_turn(const Tensor& turn, const char* op, const char* vectors);
 
-inline bool needs_gradient(const Tensor& t) { return thread_state.grad_mode && t.requires_grad(); }
-
 // A square matrix and right-hand sides with as many rows, with the same batch dimensions.
 void check_system(const TensorImpl& a, const TensorImpl& b, const char* op);
 

@@ -120,13 +120,21 @@ STRATA_OP(_linalg_eigvals, "_linalg_eigvals(Tensor A) -> Tensor")
   })
   .samples({"m(4,4)", "m(2,3,3)", "f(0,3,3)"});
 
+STRATA_OP(_eigvals, "_eigvals(Tensor A, bool? vectors=None) -> Tensor")
+  .doc("linalg.eigvals, with the eigenvectors if a gradient will use them.")
+  .keeps_for_grad("vectors")
+  .helper()
+  .no_out()
+  .dtypes(kMatrixTypes)
+  .composite([](const Tensor& A, std::optional<bool> vectors) {
+    return vectors.value_or(false) ? linalg::eig(A)[0] : _linalg_eigvals(A);
+  })
+  .samples({"m(4,4)", "m(2,3,3), False"});
+
 STRATA_OP(linalg_eigvals, "linalg.eigvals(Tensor A) -> Tensor")
   .doc("Eigenvalues of square matrices, in no particular order, as complex numbers.")
   .dtypes(kMatrixTypes)
-  .composite([](const Tensor& A) {
-    if (needs_gradient(A)) return linalg::eig(A)[0];  // the gradient uses the vectors
-    return _linalg_eigvals(A);
-  })
+  .composite([](const Tensor& A) { return _eigvals(A); })
   .autocast_cpu(Autocast::Float32)
   .samples({"m(4,4)", "m(2,3,3)"})
   .error("f(3,4)", ErrorKind::Runtime, "square");

@@ -109,6 +109,21 @@ STRATA_OP(_apply_reflectors, "_apply_reflectors(Tensor v, Tensor tau, Tensor x, 
   .grad(no_derivative)
   .samples({"f(4,3), f(3), f(4,2), False", "f(2,4,3), f(2,2), f(2,4,9), True"});
 
+STRATA_OP(_q_times, "_q_times(Tensor v, Tensor tau, Tensor x, bool transpose, bool? products=None) -> Tensor")
+  .doc("_apply_reflectors with broadcast batch dimensions, as products of matrices if a gradient is recorded.")
+  .keeps_for_grad("products")
+  .helper()
+  .no_out()
+  .dtypes(kMatrixTypes)
+  .composite([](const Tensor& v, const Tensor& tau, const Tensor& x, bool transposed, std::optional<bool> products) {
+    if (products.value_or(false)) return times_q(v, tau, x, transposed);
+    std::vector<int64_t> factors = common_batch(v, x, "ormqr");
+    const Tensor reflectors = broadcast_batch(v, factors), sides = broadcast_batch(x, factors);
+    factors.push_back(tau.size(-1));
+    return _apply_reflectors(reflectors, expand(tau, factors), sides, transposed);
+  })
+  .samples({"f(4,3), f(3), f(4,2), False", "f(2,4,3), f(2,2), f(2,4,9), True, False"});
+
 STRATA_OP(ormqr, "ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, bool transpose=False) -> Tensor")
   .doc("The product of Q, kept as reflectors, with another matrix.")
   .dtypes(kMatrixTypes)
@@ -122,15 +137,7 @@ STRATA_OP(ormqr, "ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, 
                  "ormqr: tau has shape {}, input has shape {}", to_string(tau.shape()), to_string(input.shape()));
     const Tensor x = left ? other : adjoint(other);
     const bool turned = left ? transposed : !transposed;  // x Q is the conjugate transpose of Q^H x^H
-    if (needs_gradient(input) || needs_gradient(tau) || needs_gradient(other)) {
-      const Tensor y = times_q(input, tau, x, turned);
-      return left ? y : adjoint(y);
-    }
-    const auto batch = common_batch(input, x, "ormqr");
-    std::vector<int64_t> factors(batch);
-    factors.push_back(k);
-    const Tensor y =
-      _apply_reflectors(broadcast_batch(input, batch), expand(tau, factors), broadcast_batch(x, batch), turned);
+    const Tensor y = _q_times(input, tau, x, turned);
     return left ? y : adjoint(y);
   })
   .autocast_cpu(Autocast::Float32)
@@ -159,6 +166,21 @@ STRATA_OP(_form_q, "_form_q(Tensor A, Tensor tau) -> Tensor")
   .grad(no_derivative)
   .samples({"f(4,3), f(3)", "f(2,3,3), f(2,2)"});
 
+STRATA_OP(_q_columns, "_q_columns(Tensor A, Tensor tau, bool? products=None) -> Tensor")
+  .doc("_form_q with broadcast batch dimensions, as products of matrices if a gradient is recorded.")
+  .keeps_for_grad("products")
+  .helper()
+  .no_out()
+  .dtypes(kMatrixTypes)
+  .composite([](const Tensor& A, const Tensor& tau, std::optional<bool> products) {
+    if (products.value_or(false))
+      return times_q(A, tau, expand(eye(A.size(-2), A.size(-1), A.dtype()), A.shape()), false);
+    std::vector<int64_t> factors(A.shape().begin(), A.shape().end() - 2);
+    factors.push_back(tau.size(-1));
+    return _form_q(A, expand(tau, factors));
+  })
+  .samples({"f(4,3), f(3)", "f(2,3,3), f(2,2), False"});
+
 STRATA_OP(linalg_householder_product, "linalg.householder_product(Tensor A, Tensor tau) -> Tensor")
   .doc("The first n columns of the product of reflectors kept below the diagonal of A (m x n).")
   .alias("orgqr")
@@ -173,12 +195,7 @@ STRATA_OP(linalg_householder_product, "linalg.householder_product(Tensor A, Tens
     STRATA_CHECK(tau.dim() == A.dim() - 1 && tau.size(-1) <= n, Runtime,
                  "linalg.householder_product: tau has shape {}, A has shape {}", to_string(tau.shape()),
                  to_string(A.shape()));
-    if (!needs_gradient(A) && !needs_gradient(tau)) {
-      std::vector<int64_t> factors(A.shape().begin(), A.shape().end() - 2);
-      factors.push_back(tau.size(-1));
-      return _form_q(A, expand(tau, factors));
-    }
-    return times_q(A, tau, expand(eye(m, n, A.dtype()), A.shape()), false);
+    return _q_columns(A, tau);
   })
   .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3), f(3)", "f(2,3,3), f(2,2)"})

@@ -215,13 +215,21 @@ STRATA_OP(_linalg_eigvalsh, "_linalg_eigvalsh(Tensor A, str UPLO) -> Tensor")
   })
   .samples({"s(4,4), 'L'", "s(2,3,3), 'U'", "f(0,3,3), 'L'"});
 
+STRATA_OP(_eigvalsh, "_eigvalsh(Tensor A, str UPLO, bool? vectors=None) -> Tensor")
+  .doc("linalg.eigvalsh, with the eigenvectors if a gradient will use them.")
+  .keeps_for_grad("vectors")
+  .helper()
+  .no_out()
+  .dtypes(kMatrixTypes)
+  .composite([](const Tensor& A, std::string_view UPLO, std::optional<bool> vectors) {
+    return vectors.value_or(false) ? linalg::eigh(A, UPLO)[0] : _linalg_eigvalsh(A, UPLO);
+  })
+  .samples({"s(4,4), 'L'", "s(2,3,3), 'U', False"});
+
 STRATA_OP(linalg_eigvalsh, "linalg.eigvalsh(Tensor A, str UPLO='L') -> Tensor")
   .doc("Eigenvalues (ascending) of symmetric matrices.")
   .dtypes(kMatrixTypes)
-  .composite([](const Tensor& A, std::string_view UPLO) {
-    if (needs_gradient(A)) return linalg::eigh(A, UPLO)[0];  // the gradient uses the vectors
-    return _linalg_eigvalsh(A, UPLO);
-  })
+  .composite([](const Tensor& A, std::string_view UPLO) { return _eigvalsh(A, UPLO); })
   .autocast_cpu(Autocast::Float32)
   .samples({"s(4,4)", "s(2,3,3), 'U'"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
@@ -295,13 +303,21 @@ STRATA_OP(_linalg_svdvals, "_linalg_svdvals(Tensor A) -> Tensor")
   })
   .samples({"f(4,3)", "f(2,3,4)", "f(0,3,2)"});
 
+STRATA_OP(_svdvals, "_svdvals(Tensor A, bool? vectors=None) -> Tensor")
+  .doc("linalg.svdvals, with the singular vectors if a gradient will use them.")
+  .keeps_for_grad("vectors")
+  .helper()
+  .no_out()
+  .dtypes(kMatrixTypes)
+  .composite([](const Tensor& A, std::optional<bool> vectors) {
+    return vectors.value_or(false) ? linalg::svd(A, false)[1] : _linalg_svdvals(A);
+  })
+  .samples({"f(4,3)", "f(2,3,4), False"});
+
 STRATA_OP(linalg_svdvals, "linalg.svdvals(Tensor A, *, str? driver=None) -> Tensor")
   .doc("Singular values in descending order.")
   .dtypes(kMatrixTypes)
-  .composite([](const Tensor& A, std::optional<std::string_view>) {
-    if (needs_gradient(A)) return linalg::svd(A, false)[1];  // the gradient uses the vectors
-    return _linalg_svdvals(A);
-  })
+  .composite([](const Tensor& A, std::optional<std::string_view>) { return _svdvals(A); })
   .autocast_cpu(Autocast::Float32)
   .samples({"f(4,3)", "f(2,3,4)"})
   .error("f(3)", ErrorKind::Runtime, "at least 2 dimensions");

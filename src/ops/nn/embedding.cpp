@@ -249,7 +249,9 @@ void check_bags(const int64_t* bag, int64_t count, int64_t bags) {
 }
 }  // namespace
 
-STRATA_OP(_bag_sums, "_bag_sums(Tensor weight, Tensor indices, Tensor bag, int bags, int padding_idx) -> Tensor")
+STRATA_OP(_bag_sums,
+          "_bag_sums(Tensor weight, Tensor indices, Tensor bag, int bags, int padding_idx, bool scale_grad_by_freq) -> "
+          "Tensor")
   .doc("Sums of the rows of weight at indices, for bags of consecutive indices.")
   .helper()
   .dtypes(kFloatingTypes)
@@ -306,8 +308,13 @@ STRATA_OP(_bag_sums, "_bag_sums(Tensor weight, Tensor indices, Tensor bag, int b
             out.finish();
           })
   .cuda_on_host("bag_sums_on_host")
-  .grad(no_derivative)
-  .samples({"f(5,3), t[0,4,2,2], t[0,0,1,1], 3, -1", "f(5,3), t[0,4,2,2,1,0], t[0,0,0,0,0,2], 3, 2"});
+  .saves({"indices", "bag"})
+  .grad([](const grads::_bag_sums& c, const Tensor& g) -> Grads {
+    return {_embedding_backward(index_select(g, 0, c.bag()), c.indices(), c.shape_of_weight()[0], c.padding_idx(),
+                                c.scale_grad_by_freq())};
+  })
+  .samples({"f(5,3), t[0,4,2,2], t[0,0,1,1], 3, -1, False", "f(5,3), t[0,4,2,2,1,0], t[0,0,0,0,0,2], 3, 2, False",
+            "f(5,3), t[0,4,2,2], t[0,0,1,1], 3, -1, True"});
 
 STRATA_OP(embedding_bag,
           "nn.functional.embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, float? max_norm=None, float "
@@ -348,10 +355,9 @@ STRATA_OP(embedding_bag,
       const Tensor sizes = clamp_min(scatter_add(zeros({bags}, DType::I64), 0, bag, counted), 1);
       return div(total, unsqueeze(to(sizes, total.dtype()), 1));
     };
-    // Without a gradient the rows of all bags need not be stored.
-    const bool recorded = thread_state.grad_mode && weight.requires_grad();
-    if (mode != "max" && !per_sample && !recorded && weight.device().type == DeviceType::Cpu)
-      return mean_or_sum(_bag_sums(weight, flat, bag, bags, pad));
+    // On the CPU the rows of all bags need not be stored.
+    if (mode != "max" && !per_sample && weight.device().type == DeviceType::Cpu)
+      return mean_or_sum(_bag_sums(weight, flat, bag, bags, pad, scale));
     Tensor picked = _embedding(weight, flat, pad, scale);
     if (mode == "max") return largest_of_bags(weight, picked, flat, bag, bags, pad);
     if (pad >= 0) picked = masked_fill(picked, unsqueeze(padding_mask, -1), 0.0);

@@ -10,7 +10,7 @@
 namespace strata {
 namespace {
 
-constexpr int64_t kInput = 1, kWeight = 2, kBias = 4;  // bits of the gradients that are computed
+constexpr int64_t kInput = 1, kWeight = 2, kBias = 8;  // gradients that are computed: bits of the parameters' positions
 
 // Gradients that are computed with the loss do not know the gradient of the loss: they are those of the sum over all
 // rows, until they are scaled. That of the weight, a sum over many rows, could exceed the range of float16, so it is kept
@@ -174,7 +174,7 @@ void run_linear_cross_entropy(const Call& call, bool exact) {
   const autograd::NoGrad no_grad;
   const LinearLoss given(c), p = exact ? in_double(given) : given;
   const Tensor losses = empty({p.input.size(0)}, p.compute(), p.input.device());
-  run_into(p, {}, !exact && p.smoothing == 0, losses, c.kept(), kKeptScale, call.outs + 2);
+  run_into(p, {}, !exact && p.smoothing == 0, losses, c.kept().value_or(0), kKeptScale, call.outs + 2);
   const Tensor total = total_weight(p);
   copy_values(*c.out(1), *total);
   if (c.reduction() == "none") return copy_values(*c.out(), *losses);
@@ -246,7 +246,7 @@ Grads linear_cross_entropy_grads(const GradContext& context, const Tensor& g) {
   const int64_t needed =
     (c.needs_input() ? kInput : 0) | (c.needs_linear_weight() ? kWeight : 0) | (c.needs_linear_bias() ? kBias : 0);
   grads::linear_cross_entropy_core::Result out;
-  if (c.reduction() != "none" && (needed & ~c.kept()) == 0) {
+  if (c.reduction() != "none" && (needed & ~c.kept().value_or(0)) == 0) {
     const Tensor scale = scale_of_sum(c, g);
     if (needed & kInput) out.input = mul(c.result(2), scale);
     if (needed & kWeight) out.linear_weight = mul(c.result(3), mul(scale, 1 / kKeptScale));
@@ -280,14 +280,15 @@ Grads linear_cross_entropy_graph_grads(const GradContext& context, const Tensor&
 
 STRATA_OP(linear_cross_entropy_core,
           "_linear_cross_entropy(Tensor input, Tensor linear_weight, Tensor target, Tensor? linear_bias, Tensor? "
-          "weight, str reduction, int ignore_index, float label_smoothing, int rows, int kept) -> (Tensor, Tensor, "
+          "weight, str reduction, int ignore_index, float label_smoothing, int rows, int? kept=None) -> (Tensor, Tensor, "
           "Tensor, Tensor, Tensor)")
   .no_grad_inputs({"weight"})
   .doc(
     "cross_entropy(linear(input, linear_weight, linear_bias), target) with class indices, in chunks of rows (0: chosen "
     "by the op); the sum of the weights of the targets that are not ignored; and, for the bits of kept, the gradients "
     "of "
-    "the sum of all losses with respect to input (1), linear_weight (2, divided by 64) and linear_bias (4).")
+    "the sum of all losses with respect to input (1), linear_weight (2, divided by 64) and linear_bias (8).")
+  .keeps_for_grad("kept")
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -302,7 +303,7 @@ STRATA_OP(linear_cross_entropy_core,
       c.out(o)->dtype = compute_type(x.dtype);
       c.out(o)->set_shape(o == 0 && c.reduction() == "none" ? c.target().sizes() : Shape());
     }
-    set_grads(x, w, c.kept(), &c.out(2));
+    set_grads(x, w, c.kept().value_or(0), &c.out(2));
   })
   .kernel("chunks", [](const Call& c) { run_linear_cross_entropy(c, false); })
   .kernel("reference", [](const Call& c) { run_linear_cross_entropy(c, true); })
@@ -312,12 +313,12 @@ STRATA_OP(linear_cross_entropy_core,
   .no_grad_outputs({1, 2, 3, 4})
   .grad(linear_cross_entropy_grads)
   .grad_for_graph(linear_cross_entropy_graph_grads)
-  .samples({"f(3,5), f(4,5), i4(3), None, None, 'mean', -100, 0.0, 2, 7",
-            "f(7,5), f(9,5), i9(7), f(9), p(9), 'sum', 1, 0.0, 3, 7",
-            "f(7,5), f(9,5), i9(7), f(9), p(9), 'mean', 1, 0.2, 3, 5",
+  .samples({"f(3,5), f(4,5), i4(3), None, None, 'mean', -100, 0.0, 2, 11",
+            "f(7,5), f(9,5), i9(7), f(9), p(9), 'sum', 1, 0.0, 3, 11",
+            "f(7,5), f(9,5), i9(7), f(9), p(9), 'mean', 1, 0.2, 3, 9",
             "f(5,3), f(4,3), i4(5), f(4), None, 'none', -100, 0.1, 0, 0",
             "f(5,3), f(4,3), i4(5), None, p(4), 'none', 2, 0.0, 2, 0",
-            "f(0,3), f(4,3), i4(0), f(4), None, 'sum', -100, 0.0, 0, 7"})
+            "f(0,3), f(4,3), i4(0), f(4), None, 'sum', -100, 0.0, 0, 11"})
   .error("f(3,5), f(4,4), i4(3), None, None, 'mean', -100, 0.0, 0, 0", ErrorKind::Runtime, "cannot be multiplied")
   .error("f(3,5), f(4,5), i4(2), None, None, 'mean', -100, 0.0, 0, 0", ErrorKind::Value, "target batch_size (2)")
   .error("f(3,5), f(4,5), i4(3), f(3), None, 'mean', -100, 0.0, 0, 0", ErrorKind::Runtime, "linear_bias of shape [4]")
@@ -341,7 +342,7 @@ STRATA_OP(linear_cross_entropy_backward,
   .kernel("chunks", [](const Call& c) { run_linear_cross_entropy_backward(c, false); })
   .kernel("reference", [](const Call& c) { run_linear_cross_entropy_backward(c, true); })
   .cuda("chunks", [](const Call& c) { run_linear_cross_entropy_backward(c, false); })
-  .samples({"f(7), f(7,5), f(9,5), i9(7), f(9), p(9), 1, 0.0, 3, 7",
+  .samples({"f(7), f(7,5), f(9,5), i9(7), f(9), p(9), 1, 0.0, 3, 11",
             "f(7), f(7,5), f(9,5), i9(7), None, None, -100, 0.3, 0, 3"});
 
 STRATA_OP(linear_cross_entropy,
@@ -374,14 +375,11 @@ STRATA_OP(linear_cross_entropy,
       STRATA_CHECK(!weight || autocast || weight.dtype() == input.dtype(), Runtime,
                    "linear_cross_entropy: expected scalar type {} for weight but found {}", name_of(input.dtype()),
                    name_of(weight.dtype()));
-      const auto bit = [](const Tensor& t, int64_t value) {
-        return thread_state.grad_mode && t && t.requires_grad() ? value : 0;
-      };
-      const int64_t kept = bit(input, kInput) | bit(linear_weight, kWeight) | bit(linear_bias, kBias);
+      const auto kept = r == LossReduction::None ? std::optional<int64_t>(0) : std::nullopt;
       // As double, weights of classes are exact under autocast too.
       const Tensor loss =
         _linear_cross_entropy(input, linear_weight, target, linear_bias, weight ? to(weight, DType::F64) : weight,
-                              name_of(r), ignore.value_or(-100), smoothing, 0, r == LossReduction::None ? 0 : kept)[0];
+                              name_of(r), ignore.value_or(-100), smoothing, 0, kept)[0];
       return autocast ? loss : to(loss, input.dtype());
     }
     const Shape sizes = linear_weight.shape();
