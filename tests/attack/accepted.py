@@ -118,6 +118,12 @@ def gradient_of_a_written_view(program):
     return any(written_after_made(program, name) for name in program.names())
 
 
+def retained_with_a_graph(program):
+    """The gradient was retained by a call with create_graph=True."""
+    name = program.difference.partition(".grad")[0]
+    return f"{name}.retain_grad()" in program.lines and any("create_graph=True" in s for s in (*program.lines, program.line))
+
+
 def retained_by_a_written_view(program):
     """The view retains its gradient, and its memory was written without recording after it was made."""
     name = program.difference.partition(".grad")[0]
@@ -214,8 +220,14 @@ def reshaped_after_a_view(program):
 
 
 def view_only_there(program):
-    """A tensor whose gradient is asked for is a view in PyTorch alone (max_pool1d): other views of its base do not lead through it."""
+    """A tensor whose gradient is asked for is a view in PyTorch alone (max_pool1d, instance_norm): other views of its base do not lead through it."""
     return any(program.theirs[n]._base is not None and not is_view(program, n) for n in program.names() if n != "loss")
+
+
+def empty_of_mixed_dtypes(program):
+    """The operands have different dtypes and no elements: PyTorch does not compare their dtypes then, and takes the last one."""
+    operands = program.operands()
+    return len({t.dtype for t in operands}) > 1 and any(t.numel() == 0 for t in operands)
 
 
 def expanded_operand(program):
@@ -425,6 +437,7 @@ RULES = (
     (r"", r"torch: v\d+: requires_grad False beside True", "Autograd", of_integers),
     (r"^(v\d+)\.requires_grad_\(\)", r"torch: v\d+: requires_grad False beside True", "Autograd", None),
     (r"^grads = .*create_graph=True", r"torch: grads\[\d+\]: requires_grad", "Autograd", None),
+    (r"^(grads|second|more) = ", r"torch: v\d+\.grad: requires_grad", "Autograd", retained_with_a_graph),
     (r"^more = ", r"torch: more\[\d+\]: (nothing beside a tensor|a tensor beside nothing)", "Autograd", only_zero),
     (r"", GRADIENT, "Autograd", unseen_write),
     (r"^(loss|grads|more|second)", WE_REFUSED + r"inplace operation: mul saved", "Autograd", lambda program: program.used("kron")),
@@ -434,13 +447,14 @@ RULES = (
     (r"", GRADIENT + r"|log: \d+ entries beside \d+", "Autograd", hook_of_a_written_view),
     (r"", r"torch: log\[\d+\]: ", "Autograd", same_hooks_in_another_order),
     (r"^(loss\.backward\(inputs=|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): [\[\d-]", "Autograd", reshaped_after_a_view),
-    (r"^(loss\.backward\(inputs=|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): [\[\d-]", "Autograd", view_only_there),
+    (r"^(loss\.backward\(inputs=|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): ([\[\d-]|a tensor beside nothing)", "Autograd", view_only_there),
     (r"^(loss\.backward|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): [\[\d-]", "Autograd", view_over_written_memory),
     (r"^loss\.backward", r"torch: v\d+\.grad: shape ", "Autograd", same_numbers_in_the_new_shape),
     (r"^loss\.backward", r"torch: v\d+\.grad: a tensor beside nothing", "Autograd", retained_by_a_written_view),
     (r"^loss\.backward", REFUSED + r"ZeroTensors are immutable", "Autograd", None),
     (r"^(loss|grads|more)", REFUSED + r"unsupported operand type\(s\) for \*: 'NoneType'", "Autograd", None),
     # Arguments
+    (r"einsum", r"torch: v\d+: dtype", "Answered where PyTorch refuses", empty_of_mixed_dtypes),
     (r"repeat_interleave", REFUSED + r"IndexError", "Answered where PyTorch refuses", None),
     (r"(v\d+)\.addmm_\(\1, \1\)", r"torch: v\d+: \[", "Answered where PyTorch refuses", None),
     (r"\] = ", REFUSED + r"source and destination dtypes match", "Answered where PyTorch refuses", None),

@@ -226,6 +226,32 @@ def test_a_tensor_is_a_view_on_the_other_side_alone():
 
 
 @pytest.mark.parametrize(
+    "lines, call, holds",
+    [
+        (["v2.retain_grad()"], "create_graph=True", True),
+        (["v2.retain_grad()"], "retain_graph=True", False),  # no graph of the gradient
+        ([], "create_graph=True", False),  # not retained
+    ],
+)
+def test_a_gradient_is_retained_with_a_graph(lines, call, holds):
+    lines = [*BEGIN, "v2 = v1 * 2", *lines, "loss = v2.sum()", f"grads = T.autograd.grad(loss, [v2], {call})"]
+    assert accepted.retained_with_a_graph(program(lines, difference="v2.grad: requires_grad True beside False")) == holds
+
+
+@pytest.mark.parametrize(
+    "lines, holds",
+    [
+        (["v2 = T.zeros(0)", "v3 = T.zeros(0, dtype=T.float64)"], True),
+        (["v2 = T.zeros(0)", "v3 = T.zeros(0)"], False),  # one dtype
+        (["v2 = T.zeros(3)", "v3 = T.zeros(3, dtype=T.float64)"], False),  # PyTorch compares the dtypes
+    ],
+)
+def test_operands_of_different_dtypes_have_no_elements(lines, holds):
+    p = program([*BEGIN, *lines, "v4 = T.einsum('...i,...i->...', v2, v3)"])
+    assert accepted.empty_of_mixed_dtypes(p) == holds
+
+
+@pytest.mark.parametrize(
     "dtype, ours, theirs, holds",
     [
         ("float32", [1.0, 0.5, 1 / 3], [1.0, 0.5, 0.4], True),

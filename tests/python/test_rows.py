@@ -62,14 +62,26 @@ def test_bags_of_rows(mode, padding, dtype, error):
 
     ends = [*offsets.tolist()[1:], 40]
     want = np.stack([bag(index.tolist()[a:b]) for a, b in zip(offsets.tolist(), ends, strict=True)])
-    # A gradient takes another path, which adds narrow floats in their own precision.
-    for needed in (False,) if dtype == "bfloat16" else (False, True):
+    for needed in (False, True):
         weight.requires_grad_(needed)
         got = F.embedding_bag(index, weight, offsets, mode=mode, padding_idx=padding)
         np.testing.assert_allclose(got.detach().double().numpy(), want, rtol=error, atol=error)
         got = F.embedding_bag(index.reshape(4, 10), weight, mode=mode, padding_idx=padding)
         rows = np.stack([bag(r) for r in index.reshape(4, 10).tolist()])
         np.testing.assert_allclose(got.detach().double().numpy(), rows, rtol=error, atol=error)
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean"])
+def test_the_gradient_of_bags_can_be_divided_by_the_number_of_uses(mode):
+    weight = strata.randn(5, 3, dtype=strata.float64, requires_grad=True)
+    index, seed = strata.tensor([[1, 4, 1], [1, 0, 4]]), strata.randn(2, 3, dtype=strata.float64)
+    F.embedding_bag(index, weight, mode=mode, scale_grad_by_freq=True, padding_idx=0).backward(seed)
+    want, uses = np.zeros((5, 3)), np.bincount(index.flatten().numpy(), minlength=5)
+    for bag, rows in enumerate(index.tolist()):
+        used = [r for r in rows if r != 0]
+        for r in used:
+            want[r] += seed[bag].numpy() / (len(used) if mode == "mean" else 1)
+    np.testing.assert_allclose(weight.grad.numpy(), want / np.maximum(uses, 1)[:, None], rtol=1e-12)
 
 
 def test_an_index_out_of_range_is_an_error():

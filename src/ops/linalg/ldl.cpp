@@ -1,6 +1,8 @@
 // LDL decomposition of symmetric and Hermitian matrices, and solving with it.
 #include "cpu/linalg/ldl.h"
 
+#include <fmt/core.h>
+
 #include "ops/linalg/common.h"
 #include "strata/args/linalg/ldl.h"
 #include "strata/ops.h"

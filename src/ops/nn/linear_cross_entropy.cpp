@@ -11,6 +11,7 @@ namespace strata {
 namespace {
 
 constexpr int64_t kInput = 1, kWeight = 2, kBias = 8;  // gradients that are computed: bits of the parameters' positions
+constexpr int64_t kGradBits[] = {kInput, kWeight, kBias};
 
 // Gradients that are computed with the loss do not know the gradient of the loss: they are those of the sum over all
 // rows, until they are scaled. That of the weight, a sum over many rows, could exceed the range of float16, so it is kept
@@ -159,7 +160,7 @@ void run_into(const LinearLoss& p, const Tensor& by, bool fused, const Tensor& l
   const DType types[] = {p.input.dtype(), p.input.dtype(), p.compute()};
   Tensor made[3];
   for (int i = 0; i < 3; ++i) {
-    if (!(bits >> i & 1)) continue;
+    if (!(bits & kGradBits[i])) continue;
     const bool direct = results[i].dtype() == types[i];
     made[i] = direct ? alias(*results[i]) : empty(results[i].shape(), types[i], p.input.device());
     made[i]->keep_version(0);  // writes to a part of a result are not writes of the user
@@ -221,7 +222,7 @@ void set_grads(const TensorImpl& x, const TensorImpl& w, int64_t bits, const Ten
   const Shape shapes[] = {x.sizes(), w.sizes(), Shape(bias)};
   for (int i = 0; i < 3; ++i) {
     outs[i]->dtype = i == 2 ? compute_type(x.dtype) : x.dtype;
-    outs[i]->set_shape(bits >> i & 1 ? shapes[i] : Shape(none));
+    outs[i]->set_shape(bits & kGradBits[i] ? shapes[i] : Shape(none));
   }
 }
 
