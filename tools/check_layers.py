@@ -98,7 +98,9 @@ def check(root):
             if own == "ops" and name.as_posix() not in MAY_READ_MODE:
                 for match in READS_MODE.finditer(text):
                     line = text.count("\n", 0, match.start()) + 1
-                    problems.append(f"{name}:{line}: an op reads the gradient mode; take a parameter and keeps_for_grad")
+                    problems.append(
+                        f"{name}:{line}: an op reads the gradient mode; take a parameter and keeps_for_grad"
+                    )
             for match in INCLUDE.finditer(text):
                 line = text.count("\n", 0, match.start()) + 1
                 target, message = layer_of_include(match.group(1))

@@ -121,7 +121,9 @@ def gradient_of_a_written_view(program):
 def retained_with_a_graph(program):
     """The gradient was retained by a call with create_graph=True."""
     name = program.difference.partition(".grad")[0]
-    return f"{name}.retain_grad()" in program.lines and any("create_graph=True" in s for s in (*program.lines, program.line))
+    return f"{name}.retain_grad()" in program.lines and any(
+        "create_graph=True" in s for s in (*program.lines, program.line)
+    )
 
 
 def retained_by_a_written_view(program):

@@ -235,7 +235,9 @@ def test_a_tensor_is_a_view_on_the_other_side_alone():
 )
 def test_a_gradient_is_retained_with_a_graph(lines, call, holds):
     lines = [*BEGIN, "v2 = v1 * 2", *lines, "loss = v2.sum()", f"grads = T.autograd.grad(loss, [v2], {call})"]
-    assert accepted.retained_with_a_graph(program(lines, difference="v2.grad: requires_grad True beside False")) == holds
+    assert (
+        accepted.retained_with_a_graph(program(lines, difference="v2.grad: requires_grad True beside False")) == holds
+    )
 
 
 @pytest.mark.parametrize(
