@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import gc
 import pickle
 
 import numpy as np
@@ -181,6 +182,7 @@ def test_backward_hooks_keep_no_graph_alive():
     fc = nn.Linear(4, 4)
     fc.register_full_backward_hook(lambda module, grad_input, grad_output: None)
     x, held = strata.ones(8, 4, requires_grad=True), []
+    gc.collect()  # cycles that earlier tests left
     for _ in range(3):
         fc(x).sum().backward()
         held.append(strata.memory_stats()["allocated_bytes"])

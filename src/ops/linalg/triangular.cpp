@@ -279,6 +279,7 @@ STRATA_OP(_linalg_qr, "_linalg_qr(Tensor A, bool complete) -> (Tensor Q, Tensor 
   .dtypes(kMatrixTypes)
   .infer([](const args::_linalg_qr& c) {
     const TensorImpl& a = c.A();
+    check_matrix(a, "linalg.qr");
     const int64_t m = a.shape[a.ndim - 2], n = a.shape[a.ndim - 1], k = c.complete() ? m : std::min(m, n);
     set_batch_shape(*c.out(), a, {m, k});
     set_batch_shape(*c.out(1), a, {k, n});
@@ -296,7 +297,8 @@ STRATA_OP(_linalg_qr, "_linalg_qr(Tensor A, bool complete) -> (Tensor Q, Tensor 
                  "mode 'reduced'");
     return {qr_grad(g, c.grad(1), c.result(0), c.result(1))};
   })
-  .samples({"f(4,3), False", "m(3,3), True", "f(2,4,2), False"});
+  .samples({"f(4,3), False", "m(3,3), True", "f(2,4,2), False"})
+  .error("f(3), False", ErrorKind::Runtime, "at least 2 dimensions");
 
 STRATA_OP(linalg_qr, "linalg.qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)")
   .doc("A = Q R with orthonormal columns of Q and upper triangular R; mode is 'reduced', 'complete' or 'r' (Q empty).")
