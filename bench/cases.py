@@ -63,6 +63,18 @@ def _(m):
     return lambda: m.exp(x)
 
 
+@case("exp 64 MB, out=", 0.95)
+def _(m):
+    x, out = _input(m, 4096, 4096), m.empty(4096, 4096)
+    return lambda: m.exp(x, out=out)
+
+
+@case("a + b 64 MB, out=", 0.95)
+def _(m):
+    a, b, out = _input(m, 4096, 4096), _input(m, 4096, 4096, seed=1), m.empty(4096, 4096)
+    return lambda: m.add(a, b, out=out)
+
+
 @case("transpose 4096x4096", 4.0)
 def _(m):
     x = _input(m, 4096, 4096)
