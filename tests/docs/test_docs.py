@@ -216,3 +216,9 @@ def test_every_function_has_a_doc(module):
     public = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
     without = [n for n in public if callable(getattr(module, n)) and not getattr(module, n).__doc__]
     assert [n for n in without if n not in ("Generator", "Size", "Tensor", "device", "dtype")] == []
+
+
+def test_the_readme_counts_the_ops_of_the_reference():
+    listed = int(re.search(r"The (\d+) ops by group", (ROOT / "docs/reference/index.md").read_text())[1])
+    claimed = int(re.search(r"about (\d+) ops", (ROOT / "README.md").read_text())[1])
+    assert claimed == round(listed, -1), f"README.md says about {claimed} ops, the reference lists {listed}"
