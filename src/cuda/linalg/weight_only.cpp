@@ -1,5 +1,7 @@
 #include "cuda/linalg/weight_only.h"
 
+#include <limits>
+
 #include "cuda/common/tensors.h"
 #include "cuda/linalg/weight_only_params.h"
 #include "cuda/runtime/stream.h"
@@ -56,6 +58,7 @@ const char* weights_reject_tensor_cores(const WeightProduct& w) {
   if (w.x.dtype != DType::F16 && w.x.dtype != DType::BF16) return "for float16 and bfloat16";
   if (w.rows() > kMostWeightRows) return "for at most 64 rows";
   if (w.k() == 0) return "the sums are empty";
+  if (w.k() > std::numeric_limits<int32_t>::max()) return "for rows of less than 2^31 weights";
   if (Runtime::gpu(w.out.device).properties.major < 8) return "for GPUs of compute capability 8.0 and newer";
   if (per_lane(w) == 0) return "groups are not a multiple of 32 weights, or rows are not aligned";
   const bool is_aligned = address(w.x) % 16 == 0 && (w.x.strides[0] % 8 == 0 || w.rows() == 1);

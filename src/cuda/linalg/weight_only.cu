@@ -83,6 +83,39 @@ template <int kWords> __device__ __forceinline__ void load_words(const void* fro
   }
 }
 
+// The scales or zeros of the groups of kAhead blocks. Those of the dtype of x are all in flight, with the weights, before
+// the first is converted.
+template <bool kBf16, int kAhead, int kFrags, class Group>
+__device__ __forceinline__ void load_groups(uint64_t from, int32_t type, int64_t s_n, int64_t s_g,
+                                            const int64_t (&row)[kFrags][2], const Group& group_of,
+                                            float (&to)[kAhead][kFrags][2]) {
+  if (type == (kBf16 ? kBF16 : kF16)) {
+    const auto* values = reinterpret_cast<const uint16_t*>(from);
+    uint16_t bits[kAhead][kFrags][2];
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a)
+#pragma unroll
+      for (int f = 0; f < kFrags; ++f)
+#pragma unroll
+        for (int half = 0; half < 2; ++half) bits[a][f][half] = values[row[f][half] * s_n + group_of(a) * s_g];
+#pragma unroll
+    for (int a = 0; a < kAhead; ++a)
+#pragma unroll
+      for (int f = 0; f < kFrags; ++f)
+#pragma unroll
+        for (int half = 0; half < 2; ++half)
+          to[a][f][half] = kBf16 ? bf16_to_float(bits[a][f][half]) : half_to_float(bits[a][f][half]);
+    return;
+  }
+#pragma unroll
+  for (int a = 0; a < kAhead; ++a)
+#pragma unroll
+    for (int f = 0; f < kFrags; ++f)
+#pragma unroll
+      for (int half = 0; half < 2; ++half)
+        to[a][f][half] = load<float>(element(from, type, row[f][half] * s_n + group_of(a) * s_g), type);
+}
+
 // kLane: weights of a row that a lane reads at once; kFrags: fragments of 16 rows of weights; kTiles: of 8 rows of x.
 template <bool kBf16, int kBits, int kLane, int kFrags, int kTiles>
 __device__ __forceinline__ void weight_mma(const WeightParams& p) {
@@ -90,8 +123,10 @@ __device__ __forceinline__ void weight_mma(const WeightParams& p) {
   __shared__ float parts[kWarps][kTiles * 8][kColumns + 1];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, g = lane / 4, t = lane % 4;
   const int64_t n0 = int64_t(blockIdx.x) * kColumns, m0 = int64_t(blockIdx.y) * kTiles * 8;
-  const int64_t blocks = p.k / kDepth, each = (blocks + kWarps - 1) / kWarps;
-  const int64_t begin = min(warp * each, blocks), end = min(begin + each, blocks);
+  // Blocks of k are counted in 32 bits: a division of 64 bits takes as long as a read of memory.
+  const uint32_t blocks = uint32_t(p.k) / kDepth, per_group = uint32_t(p.group) / kDepth,
+                 each = (blocks + kWarps - 1) / kWarps;
+  const uint32_t begin = min(warp * each, blocks), end = min(begin + each, blocks);
   const int tiles = int(min((p.rows - m0 + 7) / 8, int64_t(kTiles)));
 
   const uint8_t* weights[kFrags][2];
@@ -109,23 +144,18 @@ __device__ __forceinline__ void weight_mma(const WeightParams& p) {
     x[j] = reinterpret_cast<const uint16_t*>(p.x) + min(m0 + j * 8 + g, p.rows - 1) * p.x_m + t * kLane;
 
   float totals[kFrags][kTiles][4] = {}, sums[kFrags][kTiles][4] = {}, of_x[kTiles][4] = {};
-  const auto finish_group = [&](int64_t group) {
+  const auto finish_group = [&](const float(&scale)[kFrags][2], const float(&zero)[kFrags][2]) {
 #pragma unroll
     for (int f = 0; f < kFrags; ++f)
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        const float scale =
-          load<float>(element(p.scales, p.scale_type, row[f][half] * p.s_n + group * p.s_g), p.scale_type);
-        const float zero =
-          p.zeros ? load<float>(element(p.zeros, p.zero_type, row[f][half] * p.z_n + group * p.z_g), p.zero_type) : 0.f;
+      for (int half = 0; half < 2; ++half)
 #pragma unroll
         for (int j = 0; j < kTiles; ++j)
 #pragma unroll
           for (int e = half * 2; e < half * 2 + 2; ++e) {
-            totals[f][j][e] += scale * sums[f][j][e] + zero * of_x[j][e];
+            totals[f][j][e] += scale[f][half] * sums[f][j][e] + zero[f][half] * of_x[j][e];
             sums[f][j][e] = 0;
           }
-      }
 #pragma unroll
     for (int j = 0; j < kTiles; ++j)
 #pragma unroll
@@ -133,7 +163,7 @@ __device__ __forceinline__ void weight_mma(const WeightParams& p) {
   };
 
   constexpr int kAhead = kFrags == 1 ? 4 : 2;  // blocks of weights in flight
-  for (int64_t first = begin; first < end; first += kAhead) {
+  for (uint32_t first = begin; first < end; first += kAhead) {
     uint32_t words[kAhead][kFrags][2][kWords];
 #pragma unroll
     for (int a = 0; a < kAhead; ++a)
@@ -142,10 +172,14 @@ __device__ __forceinline__ void weight_mma(const WeightParams& p) {
         for (int f = 0; f < kFrags; ++f)
 #pragma unroll
           for (int half = 0; half < 2; ++half)
-            load_words(weights[f][half] + (first + a) * (kDepth * kBits / 8), words[a][f][half]);
+            load_words(weights[f][half] + int64_t(first + a) * (kDepth * kBits / 8), words[a][f][half]);
+    float scale[kAhead][kFrags][2], zero[kAhead][kFrags][2] = {};  // of the group of each block
+    const auto group_of = [&](int a) { return int64_t(min(first + a, end - 1) / per_group); };
+    load_groups<kBf16>(p.scales, p.scale_type, p.s_n, p.s_g, row, group_of, scale);
+    if (p.zeros) load_groups<kBf16>(p.zeros, p.zero_type, p.z_n, p.z_g, row, group_of, zero);
 #pragma unroll
     for (int a = 0; a < kAhead; ++a) {
-      const int64_t block = first + a;
+      const uint32_t block = first + a;
       if (block >= end) break;
       uint32_t w[kFrags][2][kPairs];
 #pragma unroll
@@ -162,7 +196,7 @@ __device__ __forceinline__ void weight_mma(const WeightParams& p) {
 #pragma unroll
         for (int i = 0; i < kLane / 8; ++i) {
           uint4 v = make_uint4(0, 0, 0, 0);
-          if (inside) v = *reinterpret_cast<const uint4*>(x[j] + block * kDepth + i * 8);
+          if (inside) v = *reinterpret_cast<const uint4*>(x[j] + int64_t(block) * kDepth + i * 8);
           order_activations<kBits>(v, pairs + i * 4);
         }
 #pragma unroll
@@ -179,8 +213,7 @@ __device__ __forceinline__ void weight_mma(const WeightParams& p) {
           }
         }
       }
-      const int64_t k_end = (block + 1) * kDepth;
-      if (block + 1 == end || k_end % p.group == 0) finish_group((k_end - 1) / p.group);
+      if (block + 1 == end || (block + 1) % per_group == 0) finish_group(scale[a], zero[a]);
     }
   }
 

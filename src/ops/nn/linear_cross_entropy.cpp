@@ -279,10 +279,11 @@ Grads linear_cross_entropy_graph_grads(const GradContext& context, const Tensor&
 }
 }  // namespace
 
-STRATA_OP(linear_cross_entropy_core,
-          "_linear_cross_entropy(Tensor input, Tensor linear_weight, Tensor target, Tensor? linear_bias, Tensor? "
-          "weight, str reduction, int ignore_index, float label_smoothing, int rows, int? kept=None) -> (Tensor, Tensor, "
-          "Tensor, Tensor, Tensor)")
+STRATA_OP(
+  linear_cross_entropy_core,
+  "_linear_cross_entropy(Tensor input, Tensor linear_weight, Tensor target, Tensor? linear_bias, Tensor? "
+  "weight, str reduction, int ignore_index, float label_smoothing, int rows, int? kept=None) -> (Tensor, Tensor, "
+  "Tensor, Tensor, Tensor)")
   .no_grad_inputs({"weight"})
   .doc(
     "cross_entropy(linear(input, linear_weight, linear_bias), target) with class indices, in chunks of rows (0: chosen "
