@@ -1,8 +1,9 @@
-"""Ops bound by memory or latency beside PyTorch on one GPU: gpu_ops.py [--device cuda] [--cases REGEX] [--rounds 5] [--small] [--out DIR].
+"""Ops bound by memory or latency beside PyTorch on one GPU: gpu_ops.py [--device cuda] [--only REGEX] [--rounds 5] [--small] [--out DIR].
 
 Indexing, ordering, scans, reductions, random numbers, losses and layers at sizes where the device's time counts; both libraries
-are timed in turn by events (see gpu.py). Results go to gpu_ops.json and gpu_ops.md, the slowest ratio first. --small runs tiny
-sizes, on the virtual GPU too, and shows that the cases run.
+are timed in turn by events (see gpu.py). Results go to gpu_ops.json and gpu_ops.md, the slowest ratio first; those of some cases
+(--only) are printed, and written only to a given folder. --small runs tiny sizes, on the virtual GPU too, and shows that the
+cases run.
 """
 
 import argparse
@@ -370,10 +371,10 @@ def markdown(result):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--cases", default="", help="regular expression on the case's name")
+    parser.add_argument("--only", "--cases", default="", metavar="REGEX", help="regular expression on the case's name")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--small", action="store_true", help="sizes for the virtual GPU: shows that the cases run")
-    parser.add_argument("--out", default=str(gpu.HERE / "results"))
+    parser.add_argument("--out", help="folder of the results; without --only: results")
     args = parser.parse_args()
     module = getattr(strata, strata.device(args.device).type)
     if not module.is_available():
@@ -388,7 +389,7 @@ def main():
         versions["torch"] = torch.__version__
     result = dict(date=datetime.date.today().isoformat(), device=module.get_device_name(), versions=versions, rows=[])
     for name in CASES:
-        if not re.search(args.cases, name):
+        if not re.search(args.only, name):
             continue
         try:
             row = measured(name, sides, args)
@@ -399,11 +400,12 @@ def main():
         print(f"{name:<52} {row.get('error') or format(row['strata_us'], '10.1f')}{ratio}", flush=True)
         for s in sides:
             s.gpu.empty_cache()
-    folder = pathlib.Path(args.out)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "gpu_ops.json").write_text(json.dumps(result, indent=1) + "\n")
-    (folder / "gpu_ops.md").write_text(markdown(result))
-    print(f"wrote {folder}/gpu_ops.json and gpu_ops.md")
+    if args.out or not args.only:
+        folder = pathlib.Path(args.out or gpu.HERE / "results")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "gpu_ops.json").write_text(json.dumps(result, indent=1) + "\n")
+        (folder / "gpu_ops.md").write_text(markdown(result))
+        print(f"wrote {folder}/gpu_ops.json and gpu_ops.md")
     return 1 if any("error" in r for r in result["rows"]) else 0
 
 

@@ -294,6 +294,18 @@ def test_nonzero_and_masked_select(shape, share):
     assert strata.count_nonzero(there(mask)).item() == mask.sum()
 
 
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "float16", "float32", "int64"])
+@pytest.mark.parametrize("n", [0, 1, 15, 16, 511, 512, 513, 4095, 4096, 4097, 20000])
+def test_nonzero_of_lengths(n, dtype):
+    x = (RNG.random(n + 1) < 0.4).astype(dtype)
+    t = there(x)
+    for begin in (0, 1):  # aligned and not
+        part = x[begin : begin + n]
+        np.testing.assert_array_equal(here(t[begin : begin + n].nonzero()), np.argwhere(part))
+        picked = there(np.arange(n)).masked_select(t[begin : begin + n] != 0)
+        np.testing.assert_array_equal(here(picked), np.flatnonzero(part))
+
+
 def test_masked_select_of_views_and_its_gradient():
     x, mask = RNG.standard_normal((90, 70)), RNG.random((70, 90)) < 0.5
     np.testing.assert_array_equal(here(there(x).T.masked_select(there(mask))), x.T[mask])

@@ -57,6 +57,25 @@ def test_integers_have_equal_bits(dtype):
     np.testing.assert_array_equal(*both(lambda d: strata.empty(77, dtype=dtype, device=d).geometric_(0.2)))
 
 
+@pytest.mark.parametrize("n", [1, 15, 16, 4096, 4097, 16385])
+def test_draws_of_threads_with_several_pieces(n):
+    """Whole and cut pieces, at the limits of the ranges and of the probabilities."""
+    for low, high in ((0, 3), (0, 1000), (-5, 2**29 - 5), (0, 2**29 + 1)):
+        np.testing.assert_array_equal(*both(lambda d, a=low, b=high: strata.randint(a, b, (n,), device=d)))
+    for p in (0.0, 1e-9, 0.5, 1 - 1e-12, 1.0):
+        np.testing.assert_array_equal(*both(lambda d, p=p: strata.empty(n, device=d).bernoulli_(p)))
+        np.testing.assert_array_equal(*both(lambda d, p=p: strata.nn.functional.dropout(strata.ones(n, device=d), p)))
+    for dtype in (strata.float32, strata.bfloat16):
+        np.testing.assert_array_equal(*both(lambda d, t=dtype: strata.randn(n, dtype=t, device=d)))
+    np.testing.assert_array_equal(*both(lambda d: strata.empty(n + 1, device=d)[1:].normal_(2, 0.5)))
+    want, got = both(lambda d: strata.empty(n, device=d).exponential_(2.5))
+    np.testing.assert_allclose(got, want, rtol=5e-7)
+
+
+def test_a_million_normal_numbers_have_equal_bits():
+    np.testing.assert_array_equal(*both(lambda d: strata.randn(1 << 20, device=d)))
+
+
 def test_permutations_and_weighted_draws_are_equal():
     np.testing.assert_array_equal(*both(lambda d: strata.randperm(100, device=d)))
     weights = strata.arange(1, 21, dtype=strata.float32).reshape(2, 10)

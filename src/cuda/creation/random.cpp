@@ -46,7 +46,10 @@ void drop(const TensorImpl* x, double p, double scale, const TensorImpl& out, co
   d.seed = draw.seed;
   d.first = draw.first;
   d.base = draw.base;
-  d.limit = static_cast<uint32_t>(std::ceil(std::ldexp(static_cast<float>(p), 24)));
+  // Elements whose 24 upper bits are below the limit are dropped.
+  const auto limit = static_cast<uint32_t>(std::ceil(std::ldexp(static_cast<float>(p), 24)));
+  d.all = limit == 0;
+  d.last = (limit << 8) - 1;  // of the largest limit, 2^24, all bits
   d.scale = scale;
   stream_of(out.device)
     .launch(kernels[out.dtype == DType::F64], {blocks_for(out.numel, kDropoutItems * kRandomThreads)}, {kRandomThreads},
@@ -77,7 +80,6 @@ void fill_random(const TensorImpl& out, Distribution distribution, double a, dou
 
 void fill_integers(const TensorImpl& out, int64_t low, uint64_t range, Generator& generator) {
   static const Function any("random", "integers_any"), small("random", "integers_small");
-  constexpr uint64_t kSmallRange = uint64_t{1} << 30;
   RandomParams p = plan(out, 2, DType::I64, generator);
   if (out.numel == 0) return;
   p.low = low;
@@ -103,7 +105,10 @@ void fill_bernoulli(const TensorImpl& out, const TensorImpl& chances, Generator&
   } else {
     const auto chance = alias(chances).item<double>();
     check(chance);
-    p.limit = static_cast<uint64_t>(std::ceil(std::ldexp(chance, 53)));
+    // Draws of 53 bits, the upper ones of 64, below the limit.
+    const auto limit = static_cast<uint64_t>(std::ceil(std::ldexp(chance, 53)));
+    p.all = limit == uint64_t{1} << 53;
+    p.limit = limit << 11;
   }
   launch(there ? each : one, p, 2 * kBernoulliBlocks, out.device);
   if (there) check(worst.item<double>());

@@ -17,22 +17,25 @@ struct RandomParams {
   uint64_t seed, first;  // the stream and its first block
   uint64_t base;         // if not 0: the device address of both; `first` is added to the block
   double a, b;
-  uint64_t limit;  // Bernoulli draws of 53 bits that are below give 1
+  uint64_t limit;  // Bernoulli draws of 64 bits that are below give 1
+  int32_t all;     // so do all others
   int64_t low;
   uint64_t range;       // 0: all of 2^64
   uint64_t reciprocal;  // floor((2^64 - 1) / range)
 };
 
-constexpr int kRandomBlocks = 2;     // Philox blocks of a thread: independent, so that their latencies overlap
-constexpr int kBernoulliBlocks = 4;  // eight elements
-constexpr int kDropoutItems = 8;     // of a thread: two Philox blocks
+constexpr int kRandomBlocks = 4;     // Philox blocks of a thread: independent, so that their latencies overlap
+constexpr int kBernoulliBlocks = 8;  // sixteen elements
+constexpr uint64_t kSmallRange = uint64_t{1} << 29;
+constexpr int kDropoutItems = 8;  // of a thread: two Philox blocks
 
 struct DropoutParams {
   uint64_t x, out, mask;  // x or mask may be 0: then out is 1 or 0, and no mask is written
   int32_t type, vectors;
   int64_t count;
   uint64_t seed, first, base;
-  uint32_t limit;  // elements whose draw of 24 bits is below are dropped
+  uint32_t last;  // elements whose draw of 32 bits is above are kept
+  int32_t all;    // so are all others
   double scale;
 };
 

@@ -76,7 +76,30 @@ __device__ __forceinline__ Position position_of(int64_t thread, int64_t columns)
   return {uint32_t(thread) / uint32_t(columns), uint32_t(thread) % uint32_t(columns)};  // several times faster
 }
 
+// The values at several positions: all loads are issued before the first conversion waits for one.
+template <class T, int kCount>
+__device__ __forceinline__ void load_values(const CombineParams& p, const int64_t (&at)[kCount], T (&v)[kCount]) {
+  if (p.values_type == TagOf<T>::value) {
+#pragma unroll
+    for (int j = 0; j < kCount; ++j) v[j] = reinterpret_cast<const T*>(p.values)[at[j]];
+    return;
+  }
+  if constexpr (sizeof(T) == 4) {
+    if (p.values_type == kBF16) {
+      uint16_t bits[kCount];
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) bits[j] = reinterpret_cast<const uint16_t*>(p.values)[at[j]];
+#pragma unroll
+      for (int j = 0; j < kCount; ++j) v[j] = __uint_as_float(uint32_t(bits[j]) << 16);
+      return;
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kCount; ++j) v[j] = load<T>(element(p.values, p.values_type, at[j]), p.values_type);
+}
+
 template <class C, class T> __device__ __forceinline__ void combine(const CombineParams& p) {
+  constexpr int kAhead = 8;  // values in flight
   const int64_t columns = p.outer * p.inner, thread = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   const auto [chunk, column] = position_of(thread, columns);
   if (chunk >= p.chunks) return;
@@ -85,14 +108,26 @@ template <class C, class T> __device__ __forceinline__ void combine(const Combin
   const int64_t base = column / p.inner * p.n * p.inner + column % p.inner;
   bool open = begin > 0 && s.keys[begin - 1] == s.keys[begin];
   T total = C::template none<T>();
-  for (int64_t i = begin; i < end; ++i) {
-    const int64_t from = p.single ? 0 : base + s.place(i) * p.inner;
-    total = C::template both<T>(total, load<T>(element(p.values, p.values_type, from), p.values_type));
-    if (i + 1 < p.n && s.keys[i + 1] == s.keys[i]) continue;
-    if (open) reinterpret_cast<T*>(p.heads)[thread] = total;
-    else finish<C, T>(p, s, column, i, total);
-    open = false;
-    total = C::template none<T>();
+  for (int64_t first = begin; first < end; first += kAhead) {
+    uint32_t keys[kAhead + 1];
+    int64_t from[kAhead];
+    T values[kAhead];
+#pragma unroll
+    for (int j = 0; j <= kAhead; ++j) keys[j] = s.keys[min(first + j, p.n - 1)];
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) from[j] = p.single ? 0 : base + s.place(min(first + j, p.n - 1)) * p.inner;
+    load_values<T>(p, from, values);
+#pragma unroll
+    for (int j = 0; j < kAhead; ++j) {
+      const int64_t i = first + j;
+      if (i >= end) break;
+      total = C::template both<T>(total, values[j]);
+      if (i + 1 < p.n && keys[j + 1] == keys[j]) continue;
+      if (open) reinterpret_cast<T*>(p.heads)[thread] = total;
+      else finish<C, T>(p, s, column, i, total);
+      open = false;
+      total = C::template none<T>();
+    }
   }
   if (end < p.n && s.keys[end] == s.keys[end - 1]) reinterpret_cast<T*>(p.tails)[thread] = total;
 }

@@ -9,6 +9,7 @@ constexpr int kExactRanges = (254 + kExactRange - 1) / kExactRange;        // of
 constexpr int kExactWords = kExactRanges + 1;                              // of an element of the table
 constexpr int64_t kExactMost = int64_t{1} << (62 - 24 - kExactRange + 1);  // floats that a word can add
 constexpr int kExactItems = 32;                                            // values of a thread that finds ranges
+constexpr int kExactAdded = 8;                                             // values of a thread that adds them
 constexpr int kExactLine = 4096;             // elements of a line of the table in shared memory
 constexpr int64_t kExactLineMost = 1 << 20;  // values of such a line
 

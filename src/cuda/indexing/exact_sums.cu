@@ -16,7 +16,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int kThreads = 256, kItems = 4;
+constexpr int kThreads = 256, kItems = kExactAdded;
 
 // A float as an integer for the word of a range.
 struct Term {
@@ -110,24 +110,41 @@ extern "C" __global__ void __launch_bounds__(256) clear_ranges(ExactParams p) {
     if (first + j * kThreads < p.along.table_count) words[first + j * kThreads] = 0;
 }
 
+// All indices and values of a thread are read before the first is used, and a bad index is reported at the end: a call
+// among the loads would order them.
 extern "C" __global__ void __launch_bounds__(256) add_terms(ExactParams p) {
   const int64_t first = int64_t(blockIdx.x) * kThreads * kItems + threadIdx.x;
+  int64_t at[kItems];
   float v[kItems];
 #pragma unroll
-  for (int j = 0; j < kItems; ++j) {
-    v[j] = 0;
-    if (first + j * kThreads < p.along.axes.count) v[j] = value_of(p, first + j * kThreads);
+  for (int j = 0; j < kItems; ++j)
+    at[j] = index_at(p.along.index, p.along.index_type, min(first + j * kThreads, p.along.axes.count - 1));
+  if (p.along.type == kF32 && !p.along.single) {
+#pragma unroll
+    for (int j = 0; j < kItems; ++j)
+      v[j] = reinterpret_cast<const float*>(p.along.block)[min(first + j * kThreads, p.along.axes.count - 1)];
+  } else {
+#pragma unroll
+    for (int j = 0; j < kItems; ++j) v[j] = value_of(p, min(first + j * kThreads, p.along.axes.count - 1));
   }
+  bool bad = false;
+  int64_t found = 0;
 #pragma unroll
   for (int j = 0; j < kItems; ++j) {
     const int64_t e = first + j * kThreads;
-    if (e >= p.along.axes.count) return;
-    const int64_t to = target_of(p.along, e);
-    if (to < 0 || v[j] == 0) continue;
+    if (e >= p.along.axes.count) break;
+    if (at[j] < 0 || at[j] >= p.along.size) {
+      bad = true;
+      found = at[j];
+      continue;
+    }
+    if (v[j] == 0) continue;
     const Term term = term_of(v[j]);
+    const int64_t to = offset_of(p.along.axes, e) + at[j] * p.along.stride;
     atomicAdd(reinterpret_cast<unsigned long long*>(p.words) + term.range * p.along.table_count + to,
               static_cast<unsigned long long>(term.number));
   }
+  if (bad) report(p.along.faults, FaultCode::Index, found, p.along.size);
 }
 
 // Adds the sums to the table.

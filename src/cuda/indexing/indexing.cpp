@@ -157,7 +157,7 @@ void put_rows(const TensorImpl& out, const TensorImpl& values, int first, std::s
   bool hashed = false;
   if (!single && p.n > 1) {
     const int64_t count = row_count(p);
-    p.log_slots = std::bit_width(static_cast<uint64_t>(p.n)) + 1;  // two to four slots per index element
+    p.log_slots = std::bit_width(static_cast<uint64_t>(p.n - 1)) + 1;  // two to four slots per index element
     const int64_t slots = int64_t{1} << p.log_slots;
     hashed = 2 * slots < count;  // less memory, which then stays in the cache
     winners = hashed ? workspace.take(slots, DType::I64) : workspace.take(count, DType::I32);

@@ -63,6 +63,7 @@ struct NonzeroParams {
   uint64_t source;         // elements to copy, of 1 << log_unit bytes
   uint64_t words, ticket;  // for look-back
   int32_t type, dims, log_unit;
+  int32_t bytes;  // x has elements of one byte and is aligned to 16
   int64_t count;
   FastDivisor size[kAxesMost];  // the fastest first
 };

@@ -73,9 +73,9 @@ void add_exactly(const AlongParams& along, int64_t values, Device device, Worksp
   const ExactParams p{along, address(*words), address(*used), values, vectors};
   const Stream stream = stream_of(device);
   stream.launch(find, {blocks_for(values, kScatterThreads * kExactItems)}, {kScatterThreads}, 0, p);
-  stream.launch(clear, {blocks_for(along.table_count, kScatterThreads * kScatterItems), kExactWords}, {kScatterThreads},
+  stream.launch(clear, {blocks_for(along.table_count, kScatterThreads * kExactAdded), kExactWords}, {kScatterThreads},
                 0, p);
-  stream.launch(add, {blocks_for(along.axes.count, kScatterThreads * kScatterItems)}, {kScatterThreads}, 0, p);
+  stream.launch(add, {blocks_for(along.axes.count, kScatterThreads * kExactAdded)}, {kScatterThreads}, 0, p);
   stream.launch(round, {blocks_for(along.table_count, kScatterThreads)}, {kScatterThreads}, 0, p);
 }
 

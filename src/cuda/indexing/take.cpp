@@ -23,6 +23,17 @@ const Function& kernel_of(const Taken& t) {
   }();
   return all[static_cast<size_t>(t.log_unit) + (t.own_index ? 5 : 0)];
 }
+
+// How many slabs of columns a gather is divided into: of one block's width, if the table exceeds the L2 cache of common
+// GPUs and a slab does not.
+uint32_t slabs_of(const Taken& t) {
+  constexpr int64_t kCache = 32 << 20, kWidth = kTakeThreads * kTakeItems;
+  const int64_t slice = t.inner.count << t.log_unit;  // bytes
+  if (!t.own_index || t.inner.count % kWidth != 0 || t.inner.count == kWidth) return 0;
+  return t.size * slice > kCache && t.size * (kWidth << t.log_unit) <= kCache
+           ? static_cast<uint32_t>(t.inner.count / kWidth)
+           : 0;
+}
 }  // namespace
 
 Axes joined_axes(const TensorImpl& sizes, const TensorImpl& table, int from, int to) {
@@ -54,6 +65,8 @@ void take(const Taken& t, const TensorImpl& table, const TensorImpl& index, cons
   p.total = static_cast<uint32_t>(t.outer.count * t.n * t.inner.count);
   p.by_inner = divisor(static_cast<uint32_t>(t.inner.count));
   p.by_n = divisor(static_cast<uint32_t>(t.n));
+  p.slabs = slabs_of(t);
+  if (p.slabs) p.by_slabs = divisor(p.slabs);
   p.size = t.size;
   p.stride = t.stride;
   p.outer_stride = t.outer.dims ? t.outer.stride[0] : 0;

@@ -3,7 +3,8 @@
 //
 // Bound by memory: a thread loads all of its indices, then all of its units of up to 16 bytes, then stores them, so that
 // several reads of each kind are in flight. A bad index reads slice 0 and is reported at the end: a call among the loads
-// would order them.
+// would order them. gather along columns of a table that is larger than the L2 cache: blocks finish a slab of columns,
+// which fits, before the next one, so that each sector of the table is read once from device memory.
 #include "cuda/common/dtypes.cuh"
 #include "cuda/common/fault.cuh"
 #include "cuda/common/index.cuh"
@@ -16,7 +17,12 @@ constexpr int kThreads = 256;
 
 template <class U, bool kOwnIndex> __device__ __forceinline__ void take(const TakeParams& p) {
   constexpr int kItems = kTakeItems;
-  const uint32_t first = blockIdx.x * uint32_t(kThreads * kItems) + threadIdx.x;
+  uint32_t block = blockIdx.x;
+  if (kOwnIndex && p.slabs) {
+    const uint32_t i = split_off(block, p.by_n), slab = split_off(block, p.by_slabs);
+    block = (block * p.by_n.divisor + i) * p.slabs + slab;
+  }
+  const uint32_t first = block * uint32_t(kThreads * kItems) + threadIdx.x;
   int64_t from[kItems], at[kItems];
 #pragma unroll
   for (int j = 0; j < kItems; ++j) {

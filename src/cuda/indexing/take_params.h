@@ -14,7 +14,8 @@ struct TakeParams {
   int32_t index_type;
   int32_t front;   // negative indices are out of range
   uint32_t total;  // units of the block, below 2^31
-  FastDivisor by_inner, by_n;
+  uint32_t slabs;  // the parts of a slice, of a block each, that are processed one after the other; 0: in order
+  FastDivisor by_inner, by_n, by_slabs;
   int64_t size, stride, outer_stride;
   FaultSink faults;
 };

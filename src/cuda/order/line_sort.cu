@@ -39,12 +39,8 @@ template <class Bits, int kItems> __device__ __forceinline__ void sort_line(cons
 #pragma unroll 1
   for (int shift = 0; shift < int(sizeof(Bits)) * 8; shift += 8) {
     if ((differ >> shift & (kRadixDigits - 1)) == 0) continue;
-    // Elements past the end stay there: they have the last digit.
-    const auto digit = [&](int j) {
-      return own_element<kItems>(j) < n ? digits(keys[j], shift) : uint32_t(kRadixDigits - 1);
-    };
     rank_elements<Bits, kItems>(
-      s, digit, [](uint32_t) {}, rank);
+      s, OwnDigits<kItems>(digits, keys, shift, n), [](uint32_t) {}, rank);
 #pragma unroll
     for (int j = 0; j < kItems; ++j) s.keys[rank[j] & 0xffffu] = keys[j];
     __syncthreads();

@@ -83,8 +83,9 @@ void radix_sort(const RadixSort& s, const TensorImpl& x, const TensorImpl* value
   Tensor keys[2], places[2];  // one pass needs no buffers, two need one
   for (int k = 0; k < std::min(p.passes - 1, 2); ++k) {
     keys[k] = workspace.take(s.lines * s.n, x.dtype);
-    places[k] = workspace.take(s.lines * s.n, DType::I32);
     p.keys[k] = address(*keys[k]);
+    if (!indices) continue;
+    places[k] = workspace.take(s.lines * s.n, DType::I32);
     p.places[k] = address(*places[k]);
   }
   if (workspace.planning()) return;

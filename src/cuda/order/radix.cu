@@ -5,7 +5,8 @@
 // launch: a block takes the next tile of a line, ranks its elements in shared memory, adds the counts of the preceding
 // tiles of the line (look-back), and writes runs of elements of the same digit. Blocks take tiles in order, so a block
 // only waits for blocks that are running. The keys are the elements' own bits: the first pass reads the tensor itself,
-// the last one writes the results. Bound by memory: 16 bytes per element and pass for keys of 4 bytes.
+// the last one writes the results. 16 bytes per element and pass for keys of 4 bytes, of which 8 are for the positions, if
+// they are wanted. Bound by the instructions of ranking, and by waiting for the blocks before.
 #include "cuda/order/radix.cuh"
 
 namespace strata::cuda {
@@ -13,25 +14,35 @@ namespace {
 
 constexpr int kCountThreads = 256, kAhead = 4;
 
+template <class Bits> __device__ __forceinline__ Bits from_first_lane(Bits v) {
+  if constexpr (sizeof(Bits) == 8) return __shfl_sync(kAllLanes, static_cast<unsigned long long>(v), 0);
+  else return Bits(__shfl_sync(kAllLanes, uint32_t(v), 0));
+}
+
 // A block counts the digits of a part of a line.
 template <class Bits> __device__ __forceinline__ void count_digits(const RadixParams& p) {
   constexpr int kPasses = sizeof(Bits);
-  __shared__ uint32_t counts[kPasses][kRadixDigits];
-  for (int c = threadIdx.x; c < kPasses * kRadixDigits; c += kCountThreads) counts[0][c] = 0;
+  // Additions to one address take a step each: neighbouring lanes have counts of their own.
+  constexpr int kCopies = 4;
+  __shared__ uint32_t counts[kPasses][kRadixDigits][kCopies];
+  for (int c = threadIdx.x; c < kPasses * kRadixDigits * kCopies; c += kCountThreads) counts[0][0][c] = 0;
   __syncthreads();
+  const int copy = threadIdx.x % kCopies;
   const int64_t line = blockIdx.x / p.parts, begin = blockIdx.x % p.parts * p.part, end = min(begin + p.part, p.n);
   const Bits* keys = reinterpret_cast<const Bits*>(p.x) + line * p.n;
   const Digits<Bits> digits(p.type, p.flip);
   const auto count = [&](Bits bits, bool whole_warp) {
+    const Bits key = Bits(digits.order(bits) ^ digits.turn);
+    const Bits first = whole_warp ? from_first_lane(key) : key;
 #pragma unroll
     for (int k = 0; k < kPasses; ++k) {
       if (k >= p.passes) break;
-      const uint32_t digit = digits(bits, 8 * k);
-      // Upper digits are often the same everywhere, and 32 additions to one address take 32 steps.
-      if (whole_warp && __all_sync(kAllLanes, digit == __shfl_sync(kAllLanes, digit, 0))) {
-        if (threadIdx.x % 32 == 0) atomicAdd(&counts[k][digit], 32u);
+      const uint32_t digit = uint32_t(key >> 8 * k) & uint32_t(kRadixDigits - 1);
+      // Upper digits are often the same everywhere.
+      if (whole_warp && __all_sync(kAllLanes, (Bits(key ^ first) >> 8 * k & (kRadixDigits - 1)) == 0)) {
+        if (threadIdx.x % 32 == 0) atomicAdd(&counts[k][digit][0], 32u);
       } else {
-        atomicAdd(&counts[k][digit], 1u);
+        atomicAdd(&counts[k][digit][copy], 1u);
       }
     }
   };
@@ -46,8 +57,12 @@ template <class Bits> __device__ __forceinline__ void count_digits(const RadixPa
   for (int64_t i = at + threadIdx.x; i < end; i += kCountThreads) count(keys[i], false);
   __syncthreads();
   auto* to = reinterpret_cast<RadixLine*>(p.lines) + line;
-  for (int c = threadIdx.x; c < p.passes * kRadixDigits; c += kCountThreads)
-    if (counts[0][c]) atomicAdd(&to->starts[0][c], counts[0][c]);
+  for (int c = threadIdx.x; c < p.passes * kRadixDigits; c += kCountThreads) {
+    uint32_t all = 0;
+#pragma unroll
+    for (int k = 0; k < kCopies; ++k) all += counts[0][c][k];
+    if (all) atomicAdd(&to->starts[0][c], all);
+  }
 }
 
 // The number of elements of a digit in the tiles before this one.
@@ -76,6 +91,7 @@ template <class Bits> __device__ __forceinline__ void pass(const RadixParams& p)
   __shared__ Shared s;
   __shared__ uint32_t ticket;
   const int thread = threadIdx.x;
+  if (gridDim.x == p.tiles && !(reinterpret_cast<const RadixLine*>(p.lines)->route[p.pass] & kRadixRuns)) return;
   if (thread == 0) ticket = atomicAdd(reinterpret_cast<uint32_t*>(p.tickets) + p.pass, 1u);
   __syncthreads();
   const int64_t number = ticket, line = number / p.tiles, tile = number % p.tiles;
@@ -97,14 +113,10 @@ template <class Bits> __device__ __forceinline__ void pass(const RadixParams& p)
     rank[j] = 0;
   }
   const Digits<Bits> digits(p.type, p.flip);
-  // Elements past the end have the last digit: they come after all others of it.
-  const auto digit = [&](int j) {
-    return own_element<kItems>(j) < count ? digits(keys[j], p.shift) : uint32_t(kRadixDigits - 1);
-  };
   auto* states = reinterpret_cast<volatile uint64_t*>(p.states) + number * kRadixDigits;
   uint32_t own = 0;
   rank_elements<Bits, kItems>(
-    s, digit,
+    s, OwnDigits<kItems>(digits, keys, p.shift, count),
     [&](uint32_t total) {
       own = total;
       if (tile > 0) states[thread] = uint64_t(2 * p.pass + 1) << kRadixTagShift | total;
@@ -112,6 +124,15 @@ template <class Bits> __device__ __forceinline__ void pass(const RadixParams& p)
     rank);
 #pragma unroll
   for (int j = 0; j < kItems; ++j) s.keys[rank[j]] = keys[j];
+  // Read now, as the look-back waits for other blocks.
+  const auto* places = reinterpret_cast<const uint32_t*>(source ? p.places[source - 1] : p.payload);
+  uint32_t place[kItems];
+#pragma unroll
+  for (int j = 0; j < kItems; ++j) {
+    const int e = own_element<kItems>(j);
+    place[j] = uint32_t(begin) + e;
+    if (places && p.indices && e < count) place[j] = places[base + place[j]];
+  }
   if (thread < kRadixDigits) {
     const uint64_t before = look_back(p, number - tile, tile, thread);
     states[thread] = uint64_t(2 * p.pass + 2) << kRadixTagShift | (before + own);
@@ -133,27 +154,19 @@ template <class Bits> __device__ __forceinline__ void pass(const RadixParams& p)
     if (last && to[j] >= p.keep) to[j] = 0xffffffffu;
     if (keys_out && to[j] != 0xffffffffu) keys_out[out + to[j]] = bits;
   }
+  if (!p.indices) return;
   __syncthreads();
 #pragma unroll
-  for (int j = 0; j < kItems; ++j) {
-    const int e = own_element<kItems>(j);
-    uint32_t place = uint32_t(begin) + e;
-    if (e < count) {
-      if (source) place = reinterpret_cast<const uint32_t*>(p.places[source - 1])[base + place];
-      else if (p.payload) place = reinterpret_cast<const uint32_t*>(p.payload)[base + place];
-    }
-    s.places[rank[j]] = place;
-  }
+  for (int j = 0; j < kItems; ++j) s.places[rank[j]] = place[j];
   __syncthreads();
   const uint64_t places_out = last ? p.indices : p.places[source == 1];
   const bool wide = last && p.wide_indices;
-  if (!places_out) return;
 #pragma unroll
   for (int j = 0; j < kItems; ++j) {
     if (to[j] == 0xffffffffu) continue;
-    const uint32_t place = s.places[j * kRadixThreads + thread];
-    if (wide) reinterpret_cast<int64_t*>(places_out)[out + to[j]] = place;
-    else reinterpret_cast<uint32_t*>(places_out)[out + to[j]] = place;
+    const uint32_t moved = s.places[j * kRadixThreads + thread];
+    if (wide) reinterpret_cast<int64_t*>(places_out)[out + to[j]] = moved;
+    else reinterpret_cast<uint32_t*>(places_out)[out + to[j]] = moved;
   }
 }
 }  // namespace

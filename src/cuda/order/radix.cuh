@@ -25,6 +25,23 @@ template <int kItems> __device__ __forceinline__ int own_element(int j) {
   return int(threadIdx.x / 32) * 32 * kItems + j * 32 + int(threadIdx.x % 32);
 }
 
+// The digits of a thread's elements, computed once. Elements past the end have the last digit, so that they come after all
+// others.
+template <int kItems> struct OwnDigits {
+  uint32_t four[kItems / 4];
+  template <class Bits>
+  __device__ __forceinline__ OwnDigits(const Digits<Bits>& digits, const Bits (&keys)[kItems], int shift, int count) {
+#pragma unroll
+    for (int j = 0; j < kItems; ++j) {
+      const uint32_t digit = own_element<kItems>(j) < count ? digits(keys[j], shift) : uint32_t(kRadixDigits - 1);
+      four[j / 4] = j % 4 ? four[j / 4] | digit << (j % 4 * 8) : digit;
+    }
+  }
+  __device__ __forceinline__ uint32_t operator()(int j) const {
+    return four[j / 4] >> (j % 4 * 8) & uint32_t(kRadixDigits - 1);
+  }
+};
+
 // The lanes with the same digit: one vote per bit takes as long for any digits, unlike match.any.
 __device__ __forceinline__ uint32_t lanes_with(uint32_t digit) {
   uint32_t same = kAllLanes;
@@ -67,9 +84,9 @@ template <class Bits, int kItems> struct RadixShared {
 
 // Adds to rank[j] the rank of each of the block's elements by digit(j). `total(count)` is called with the block's number
 // of elements of digit threadIdx.x, as soon as that is known. Begins and ends with a barrier.
-template <class Bits, int kItems, class Digit, class Total>
-__device__ __forceinline__ void rank_elements(RadixShared<Bits, kItems>& s, const Digit& digit, const Total& total,
-                                              uint32_t (&rank)[kItems]) {
+template <class Bits, int kItems, class Total>
+__device__ __forceinline__ void rank_elements(RadixShared<Bits, kItems>& s, const OwnDigits<kItems>& digit,
+                                              const Total& total, uint32_t (&rank)[kItems]) {
   const int thread = threadIdx.x, warp = thread / 32, lane = thread % 32;
   __syncthreads();
   for (int c = thread; c < kRadixWarps * kRadixDigits; c += kRadixThreads) s.counts[0][c] = 0;

@@ -88,6 +88,12 @@ __device__ __forceinline__ typename K::State look_back(const ScanParams& p, int6
   return K::both(before, in_group);
 }
 
+// Hides where a number comes from: the compiler would keep what it has computed of it, in registers that limit the blocks
+// of a multiprocessor, instead of computing it again.
+__device__ __forceinline__ void forget(float& x) { asm("" : "+f"(x)); }
+__device__ __forceinline__ void forget(double& x) { asm("" : "+d"(x)); }
+__device__ __forceinline__ void forget(int64_t& x) { asm("" : "+l"(x)); }
+
 template <class K> __device__ __forceinline__ void scan_tile(const ScanParams& p) {
   using T = typename K::Element;
   using State = typename K::State;
@@ -101,7 +107,9 @@ template <class K> __device__ __forceinline__ void scan_tile(const ScanParams& p
   const int64_t base = line / p.inner * p.n * p.inner + line % p.inner;
   const int64_t first = (tile * kScanWarps + warp) * kVectors * kPiece + lane * kItems;
   T x[kVectors][kItems];  // states of all elements would need twice the registers
-  State kept[K::kLogs ? kVectors : 1][kItems], before[kVectors], run = K::none();
+  State kept[K::kLogs ? kVectors : 1][kItems], run = K::none();
+  // Of each vector, the elements of the warp before it: here, as registers limit the blocks of a multiprocessor.
+  __shared__ State before[kVectors][kScanThreads];
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) load_items<T>(p, base, first + v * kPiece, p.n, x[v]);
 #pragma unroll
@@ -113,7 +121,7 @@ template <class K> __device__ __forceinline__ void scan_tile(const ScanParams& p
       for (int j = 0; j < kItems; ++j) kept[v][j] = s[j];
     }
     const State sum = warp_scan<K>(s[kItems - 1]), below = from_below(sum, 1);
-    before[v] = lane == 0 ? run : K::both(run, below);
+    before[v][threadIdx.x] = lane == 0 ? run : K::both(run, below);
     run = K::both(run, from_lane(sum, 31));
   }
   if (lane == 0) of_warps[warp] = run;
@@ -130,11 +138,13 @@ template <class K> __device__ __forceinline__ void scan_tile(const ScanParams& p
   for (int w = 0; w < warp; ++w) lead = K::both(lead, of_warps[w]);
 #pragma unroll
   for (int v = 0; v < kVectors; ++v) {
-    const State own = K::both(lead, before[v]);
+    const State own = K::both(lead, before[v][threadIdx.x]);
     if constexpr (K::kLogs) {
       put_states<K>(p, base, first + v * kPiece, p.n, own, kept[v]);
     } else {
       State s[kItems];
+#pragma unroll
+      for (int j = 0; j < kItems; ++j) forget(x[v][j]);
       scan_items<K>(x[v], first + v * kPiece, s);
       put_states<K>(p, base, first + v * kPiece, p.n, own, s);
     }
@@ -142,8 +152,13 @@ template <class K> __device__ __forceinline__ void scan_tile(const ScanParams& p
 }
 }  // namespace
 
-#define STRATA_SCAN_TILE(name, K, suffix, T) \
-  extern "C" __global__ void __launch_bounds__(256) name##_tile_##suffix(ScanParams p) { scan_tile<K<T>>(p); }
+// Sums and products wait for memory and for other blocks: three blocks per multiprocessor overlap that.
+template <class K> constexpr int kScanBlocks = K::kPlaces || K::kLogs ? 1 : 3;
+
+#define STRATA_SCAN_TILE(name, K, suffix, T)                                                                \
+  extern "C" __global__ void __launch_bounds__(256, kScanBlocks<K<T>>) name##_tile_##suffix(ScanParams p) { \
+    scan_tile<K<T>>(p);                                                                                     \
+  }
 STRATA_SCANS(STRATA_SCAN_TILE)
 
 }  // namespace strata::cuda

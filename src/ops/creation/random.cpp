@@ -9,9 +9,9 @@
 #include "cpu/movement/copy.h"
 #include "cpu/order/sort.h"
 #include "cpu/reference.h"
+#include "cuda/creation/permutation.h"
 #include "cuda/creation/random.h"
 #include "cuda/movement/dense.h"
-#include "cuda/order/sort.h"
 #include "ops/creation/drawing.h"
 #include "ops/layout.h"
 #include "ops/transfer.h"
@@ -86,10 +86,8 @@ template <decltype(&cpu::fill_integers) fill_integers, decltype(&cpu::sort) sort
 }
 void sort_numbers_on_device(const Call& c, Workspace& workspace) {
   const args::randperm a(c);
-  const Tensor keys = workspace.take(c.out().numel(), DType::I64);
   const cuda::DenseOut order(*c.out(), DType::I64, workspace);
-  if (!workspace.planning()) cuda::fill_integers(*keys, 0, 0, generator_of(a.generator_value()));
-  cuda::sort(cuda::SortMethod::Radix, *keys, 0, false, nullptr, &*order, workspace);
+  cuda::fill_permutation(*order, generator_of(a.generator_value()), workspace);
   order.finish();
 }
 

@@ -1,7 +1,14 @@
 // logsumexp, quantile, nanquantile, cov, corrcoef.
 #include <cmath>
 
+#include "autograd/autograd.h"
+#include "base/parallel.h"
+#include "cpu/movement/copy.h"
+#include "cpu/nn/row_kernels.h"
+#include "cpu/staging.h"
+#include "cuda/reduce/log_sum_exp.h"
 #include "ops/reduce/common.h"
+#include "strata/args/reduce/statistics.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -117,7 +124,70 @@ Tensor covariance(const Tensor& input, int64_t correction, const Tensor& fweight
   const Tensor result = div(matmul(centred, adjoint(to(scaled, x.dtype()))), factor);
   return result.numel() == 1 ? reshape(result, {}) : result;
 }
+
+// Several passes over x, which many threads share whatever the shape is.
+Tensor logsumexp_in_passes(const Tensor& x, IntList dim, bool keepdim) {
+  Tensor most;
+  {
+    Scoped mode(thread_state.grad_mode, false);
+    most = amax(x, dim, true);
+    most = where(isinf(most), 0.0, most);
+  }
+  const Tensor total = log(sum(exp(sub(x, most)), OptIntList(dim), keepdim));
+  return add(total, keepdim ? most : reshape(most, total.shape()));
+}
+
+// Infinities have no differences: a largest element that is infinite is the result, unless there is a NaN.
+template <class T> T log_sum_of_row(const T* x, int64_t n) {
+  const cpu::RowExp<T> s = cpu::exp_statistics(x, n);
+  if (!std::isinf(s.most)) return s.most + s.log_sum;
+  return std::any_of(x, x + n, [](T v) { return std::isnan(v); }) ? std::numeric_limits<T>::quiet_NaN() : s.most;
+}
 }  // namespace
+
+STRATA_OP(logsumexp_rows, "_logsumexp_rows(Tensor input) -> Tensor")
+  .doc("logsumexp over the last dimension, in one pass.")
+  .helper()
+  .dtypes(kFloatingTypes)
+  .infer([](const args::logsumexp_rows& c) {
+    const TensorImpl& x = c.input();
+    STRATA_CHECK(x.ndim > 0, Runtime, "logsumexp: expected rows, got a tensor without dimensions");
+    c.out()->dtype = x.dtype;
+    c.out()->set_shape(x.sizes().first(static_cast<size_t>(x.ndim) - 1));
+  })
+  .kernel("rows",
+          [](const args::logsumexp_rows& c) {
+            const TensorImpl& x = c.input();
+            const int64_t n = x.shape[x.ndim - 1];
+            cpu::dispatch_float(x.dtype, [&]<class T>() {
+              const cpu::In<T> in(x);
+              const cpu::Out<T> out(c.out());
+              parallel_for(c.out().numel(), std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)),
+                           [&](int64_t begin, int64_t end) {
+                             for (int64_t i = begin; i < end; ++i) out[i] = log_sum_of_row<T>(in + i * n, n);
+                           });
+              out.finish();
+            });
+          })
+  .kernel("reference",
+          [](const args::logsumexp_rows& c) {
+            const autograd::NoGrad no_grad;
+            cpu::copy_reference(*c.out(), *logsumexp_in_passes(to(c.share_input(), DType::F64), -1, false));
+          })
+  .cuda("rows",
+        [](const args::logsumexp_rows& c, Workspace& workspace) { cuda::log_sum_exp(*c.out(), c.input(), workspace); })
+  .saves({"input"})
+  .saves_result()
+  .grad([](const grads::logsumexp_rows& c, const Tensor& g) -> Grads {
+    Tensor x = c.input(), result = c.result();
+    if (size_of(x.dtype()) < 4) {  // a rounded result would be a factor of up to 1.03 in every element
+      x = to(x, kFloat32);
+      result = _logsumexp_rows(x);
+    }
+    return {mul(unsqueeze(g, -1), exp(sub(x, unsqueeze(result, -1))))};
+  })
+  .samples({"f(3,4)", "f(2,3,5)", "f(4)", "f(2,70)", "f(3,0)"})
+  .error("f()", ErrorKind::Runtime, "without dimensions");
 
 STRATA_OP(logsumexp, "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor")
   .doc("The logarithm of the sum of exponentials over the given dimensions, without overflow.")
@@ -126,21 +196,20 @@ STRATA_OP(logsumexp, "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> 
     const Tensor x = is_floating(input.dtype()) ? input : to(input, default_dtype());
     if (x.numel() == 0) return log(sum(exp(x), OptIntList(dim), keepdim));
     const uint32_t reduced = reduced_mask(*x, OptIntList(dim), "logsumexp");
-    Tensor most;
-    {
-      Scoped mode(thread_state.grad_mode, false);
-      most = amax(x, dim, true);
-      most = where(isinf(most), 0.0, most);
+    constexpr int64_t kFewRows = 64, kLongRow = 1 << 15;  // rows that one thread or block would take long for
+    const int64_t n = reduced_count(*x, reduced), rows = x.numel() / n;
+    if (rows < kFewRows && n > kLongRow) return logsumexp_in_passes(x, dim, keepdim);
+    std::vector<int64_t> order, gone, kept, shape;
+    for (int d = 0; d < x.dim(); ++d) {
+      const bool is_gone = reduced >> d & 1;
+      const int64_t size = x.shape()[static_cast<size_t>(d)];
+      (is_gone ? gone : order).push_back(d);
+      if (!is_gone) kept.push_back(size);
+      if (!is_gone || keepdim) shape.push_back(is_gone ? 1 : size);
     }
-    const Tensor total = log(sum(exp(sub(x, most)), OptIntList(dim), keepdim));
-    Tensor offset = most;
-    if (!keepdim) {
-      std::vector<int64_t> shape;
-      for (int d = 0; d < x.dim(); ++d)
-        if (!(reduced >> d & 1)) shape.push_back(x.shape()[static_cast<size_t>(d)]);
-      offset = reshape(most, shape);
-    }
-    return add(total, offset);
+    order.insert(order.end(), gone.begin(), gone.end());
+    kept.push_back(n);
+    return reshape(_logsumexp_rows(reshape(permute(x, order), kept)), shape);
   })
   .autocast_cuda(Autocast::Float32)
   .complex_composite([](const Tensor& input, IntList dim, bool keepdim) {
