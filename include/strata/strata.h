@@ -10,6 +10,7 @@
 #include "cuda/custom/compile.h"
 #include "cuda/custom/elementwise.h"
 #include "cuda/custom/gemm.h"
+#include "cuda/custom/inline.h"
 #include "cuda/custom/reduction.h"
 #include "dispatch/autocast.h"
 #include "dispatch/library.h"

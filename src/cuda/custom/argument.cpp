@@ -40,6 +40,7 @@ std::string Argument::describe() const {
     case Kind::Integer: return fmt::format("an integer of {} bytes", bytes_.size());
     case Kind::Float: return fmt::format("a float of {} bytes", bytes_.size());
     case Kind::Bytes: return fmt::format("a value of {} bytes", bytes_.size());
+    case Kind::Address: return "an address";
     case Kind::Number: break;
   }
   return "a number";
@@ -49,6 +50,10 @@ std::string Argument::bytes_for(const Parameter& p, const std::string& what) con
   if (kind_ == Kind::Tensor) {
     STRATA_CHECK(p.takes_tensor(), Type, "{}: got a tensor, but the parameter is not a pointer", what);
     return bytes_of(reinterpret_cast<uint64_t>(tensor_->data));
+  }
+  if (kind_ == Kind::Address) {
+    STRATA_CHECK(p.takes_tensor(), Type, "{}: got an address, but the parameter is not a pointer", what);
+    return bytes_;
   }
   STRATA_CHECK(p.takes_number(), Type, "{}: got {}, but the parameter is a pointer; pass a tensor", what, describe());
   if (kind_ == Kind::Number) {
