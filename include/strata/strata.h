@@ -14,6 +14,7 @@
 #include "cuda/custom/reduction.h"
 #include "dispatch/autocast.h"
 #include "dispatch/library.h"
+#include "nn/amp/fp8.h"
 #include "nn/amp/grad_scaler.h"
 #include "nn/containers.h"
 #include "nn/data/dataset.h"
