@@ -100,6 +100,19 @@ std::vector<at::Tensor> transposed(std::vector<at::Tensor> all) {
   return out;
 }
 
+// Template arguments that are types of the source, enums and bools; structs of one byte.
+enum class Mode : int { Plain, Twice };
+template <class T> struct Box { T value; };
+template <class F, class T, Mode kMode, bool kNegative>
+__global__ void applied(F f, Box<T> box, float* out) {
+  out[threadIdx.x] = f(float(threadIdx.x)) * box.value * (kMode == Mode::Twice ? 2 : 1) * (kNegative ? -1 : 1);
+}
+torch::Tensor with_types(torch::Tensor like) {
+  auto out = torch::empty({4}, like.options());
+  applied<Affine, uint8_t, Mode::Twice, true><<<dim3{1}, dim3{4, 1}>>>(Affine{2, 1}, Box<uint8_t>{3}, out.data_ptr<float>());
+  return out;
+}
+
 std::tuple<torch::Tensor, int64_t> sums(torch::Tensor x) {
   auto out = torch::empty({x.size(0)}, x.options());
   row_sums<<<x.size(0), 64, 64 * sizeof(float)>>>(x.data_ptr<float>(), out.data_ptr<float>(), x.size(1));
@@ -110,7 +123,7 @@ void bad_grid(torch::Tensor x) { row_sums<<<0, 64>>>(x.data_ptr<float>(), x.data
 void large_grid(torch::Tensor x, int64_t n) { row_sums<<<n, 64>>>(x.data_ptr<float>(), x.data_ptr<float>(), 1); }
 void unconfigured(torch::Tensor x) { row_sums(x.data_ptr<float>(), x.data_ptr<float>(), 1); }
 """
-FUNCTIONS = ["squares", "threefold", "transposed", "sums", "bad_grid", "large_grid", "unconfigured"]
+FUNCTIONS = "squares threefold transposed with_types sums bad_grid large_grid unconfigured".split()
 
 HOST = r"""
 #include <torch/extension.h>
@@ -265,6 +278,19 @@ def test_accessors_of_strided_tensors(mine):
     assert strata.equal(a, x.t()) and strata.equal(b, x.double())
     with pytest.raises(RuntimeError, match="expected 2 dimensions, but the tensor has 3"):
         mine.transposed((x, strata.ones(2, 3, 4, device=DEVICE)))
+
+
+def test_types_of_the_source(mine):
+    assert mine.with_types(strata.ones(1, device=DEVICE)).tolist() == [-6, -18, -30, -42]
+
+
+def test_other_streams(mine):
+    x = on_gpu(100)
+    gpu = getattr(strata, DEVICE)
+    with gpu.stream(gpu.Stream()):
+        out = mine.squares(x, 1, 0)
+        gpu.synchronize()
+    np.testing.assert_allclose(host(out), host(x) ** 2, rtol=1e-6)
 
 
 def test_shared_memory_and_tuples(mine):
@@ -453,6 +479,20 @@ def test_without_a_cache(folder, monkeypatch):
     monkeypatch.setenv("STRATA_CUDA_CACHE", "0")
     assert cuda.load_inline("uncached", "int f() { return 6; }", functions="f").f() == 6
     assert not list((folder / "extensions").glob("uncached-*"))
+
+
+def test_threads_and_processes_that_compile_the_same(folder):
+    call = "from strata import cuda; assert cuda.load_inline('same', 'int f() { return 8; }', functions='f').f() == 8"
+    others = [subprocess.Popen([sys.executable, "-c", call]) for _ in range(2)]
+    found = []
+    threads = [threading.Thread(target=lambda: exec(call + "; found.append(1)", {"found": found})) for _ in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert [p.wait() for p in others] == [0, 0] and found == [1, 1]
+    assert len(list((folder / "extensions").glob("same-*"))) == 1
+    assert not list((folder / "extensions").glob(".build-*"))
 
 
 def test_threads(mine, on_host):

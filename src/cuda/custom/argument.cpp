@@ -39,6 +39,7 @@ std::string Argument::describe() const {
     case Kind::Tensor: return "a tensor";
     case Kind::Integer: return fmt::format("an integer of {} bytes", bytes_.size());
     case Kind::Float: return fmt::format("a float of {} bytes", bytes_.size());
+    case Kind::Typed:
     case Kind::Bytes: return fmt::format("a value of {} bytes", bytes_.size());
     case Kind::Address: return "an address";
     case Kind::Number: break;
@@ -53,6 +54,11 @@ std::string Argument::bytes_for(const Parameter& p, const std::string& what) con
   }
   if (kind_ == Kind::Address) {
     STRATA_CHECK(p.takes_tensor(), Type, "{}: got an address, but the parameter is not a pointer", what);
+    return bytes_;
+  }
+  if (kind_ == Kind::Typed) {
+    STRATA_CHECK(bytes_.size() == p.size, Type, "{}: got {}, but the parameter is a {}", what, describe(),
+                 p.describe());
     return bytes_;
   }
   STRATA_CHECK(p.takes_number(), Type, "{}: got {}, but the parameter is a pointer; pass a tensor", what, describe());

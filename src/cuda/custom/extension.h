@@ -212,8 +212,7 @@ class STRATA_API KernelSource {
  private:
   template <class T> static Argument argument(const T& value) {
     if constexpr (std::is_convertible_v<T, const void*>) return Argument::address(value);  // also T* __restrict__
-    else if constexpr (std::is_enum_v<T>) return Argument(static_cast<std::underlying_type_t<T>>(value));
-    else return Argument(value);
+    else return Argument::typed(value);
   }
   Module module_for(Device device, const std::string& instance) const;
   std::string name_, text_;

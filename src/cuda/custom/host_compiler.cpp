@@ -150,11 +150,12 @@ Texts base_flags(const std::string& headers) {
   return {"-std=c++20", "-O2", "-fPIC", "-fvisibility=hidden", "-I" + headers};
 }
 
-// The headers, compiled once: otherwise they take several seconds each time. "" if that fails or there is no cache; then
-// the prefix is compiled from its text.
+// The headers, compiled once: otherwise they take several seconds each time. "" if that fails, with Clang, or if there is
+// no cache; then the prefix is compiled from its text.
 std::string precompiled_prefix(const std::string& cache, const Compiler& compiler, const Texts& flags,
                                const std::string& headers) {
-  if (cache.empty()) return "";
+  // Clang's file has the path of its source, which is renamed here.
+  if (cache.empty() || compiler.version.find("clang") != compiler.version.npos) return "";
   std::string all = compiler.version + header_identity(headers);
   for (const std::string& flag : flags) all += "\n" + flag;
   const std::string folder = cache + "/headers-" + hash_of(all).substr(0, 32), file = folder + "/prefix.h";
