@@ -2,6 +2,8 @@
 
 import copy
 import io
+import pickle
+import threading
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ import strata
 from gpu_tensors import DEVICE
 from strata import nn
 from strata.amp import fp8
+from strata.utils.checkpoint import checkpoint
 
 DEVICES = ["cpu", DEVICE]
 LARGEST = {"e4m3": 448.0, "e5m2": 57344.0}
@@ -238,3 +241,50 @@ def test_wrong_uses():
     x = strata.ones(2, 4, requires_grad=True)
     with pytest.raises(NotImplementedError, match="gradients of gradients"):
         strata.autograd.grad(layer(x).sum(), x, create_graph=True)
+
+
+def test_copies_and_meta():
+    net = fp8.convert(nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2)))
+    x = strata.randn(3, 4)
+    for other in (copy.deepcopy(net), pickle.loads(pickle.dumps(net)), fp8.convert(net)):
+        assert type(other[0]) is fp8.Linear and strata.equal(other(x), net(x))
+    meta = fp8.Linear(4, 3, device="meta")
+    assert meta(strata.ones(2, 4, device="meta")).shape == (2, 3)
+    assert meta.to_empty(device="cpu").fp8_scale.dtype == strata.float32
+
+
+def test_inputs_of_any_form():
+    layer = layer_of(4, 3)
+    x = strata.randn(4, 5)
+    assert strata.equal(layer(x.t()), layer(x.t().contiguous())) and layer(x[:, 0]).shape == (3,)
+    layer.weight.requires_grad_(False)
+    y = layer(x.t().requires_grad_())
+    with strata.no_grad():
+        layer.weight.add_(1)  # the factors in float8 are copies
+    y.sum().backward()
+    assert layer.weight.grad is None and layer.bias.grad is not None
+    with strata.inference_mode():
+        assert not layer.eval()(x.t()).requires_grad
+
+
+def test_recomputed_and_from_threads():
+    layer = layer_of(4, 4)
+    x = strata.randn(3, 4, requires_grad=True)
+    layer(x).sum().backward()
+    expected, x.grad = x.grad, None
+    checkpoint(layer, x, use_reentrant=False).sum().backward()
+    assert strata.equal(x.grad, expected)
+    failures = []
+
+    def work():
+        y = x.detach().requires_grad_()
+        layer(y).sum().backward()
+        if not strata.equal(y.grad, expected):
+            failures.append(y.grad)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not failures

@@ -165,3 +165,25 @@ def test_with_a_scaler_and_clipping():
         optimizer.step()
         losses.append(loss.item())
     assert losses[-1] < losses[0] / 10
+
+
+def test_in_a_captured_graph():
+    gpu = getattr(strata, DEVICE)
+    p = strata.ones(3, dtype=strata.bfloat16, device=DEVICE, requires_grad=True)
+    q = strata.ones(3, requires_grad=True)
+    captured = optim.Adam([p], lr=0.1, master_weights=True, capturable=True)
+    plain = optim.Adam([q], lr=0.1)
+    p.grad, q.grad = strata.ones_like(p), strata.ones_like(q)
+    new = optim.Adam([p], master_weights=True, capturable=True)
+    with pytest.raises(RuntimeError, match="while a graph is captured"), gpu.graph(gpu.CUDAGraph()):
+        new.step()
+    captured.step()
+    graph = gpu.CUDAGraph()
+    with gpu.graph(graph):
+        captured.step()
+    for _ in range(3):
+        graph.replay()
+    for _ in range(4):
+        plain.step()
+    assert strata.equal(captured.state[p]["master_param"].cpu(), q.detach())
+    assert strata.equal(p.detach().cpu(), q.detach().bfloat16())
