@@ -11,6 +11,7 @@ import pytest
 import strata
 from gpu_tensors import DEVICE, host, on_gpu
 from strata import cuda
+from strata.utils import cpp_extension
 
 MINE = r"""
 #include <torch/extension.h>
@@ -452,6 +453,26 @@ def test_flags_and_folders(folder, tmp_path):
     )
     assert module.f() == 10 and module.g() == 1
     assert list((tmp_path / "build").glob("flags-*/flags.so"))
+
+
+def test_files(folder, tmp_path):
+    """Their headers may change, so they are compiled each time."""
+    header, source, kernels = tmp_path / "by.h", tmp_path / "a.cpp", tmp_path / "b.cu"
+    source.write_text(
+        '#include <torch/extension.h>\n#include "by.h"\ntorch::Tensor filled(torch::Tensor x);\nint by() { return BY; }\n'
+        'PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("filled", &filled); m.def("by", &by); }\n'
+    )
+    kernels.write_text(
+        '#include "by.h"\n__global__ void fill(float* x) { x[threadIdx.x] = BY; }\n'
+        "torch::Tensor filled(torch::Tensor x) { fill<<<1, BY - BY + 3>>>(x.data_ptr<float>()); return x; }\n"
+    )
+    for by in (7, 8):
+        header.write_text(f"#pragma once\n#define BY {by}\n")
+        module = cpp_extension.load("from_files", [source, str(kernels)])
+        assert module.by() == by and module.filled(strata.zeros(3, device=DEVICE)).tolist() == [by] * 3
+    assert not list((folder / "extensions").glob("from_files-*"))
+    with pytest.raises(FileNotFoundError):
+        cpp_extension.load("from_files", tmp_path / "no.cpp")
 
 
 def test_the_cache(folder):

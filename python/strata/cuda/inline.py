@@ -7,7 +7,7 @@ from .. import _C
 from ..autograd.function import Function
 from .kernels import RawModule, _tuple_of_texts
 
-__all__ = ["load_inline"]
+__all__ = ["load", "load_inline"]
 
 
 class _Inline(Function):
@@ -158,6 +158,8 @@ def load_inline(
     keep_intermediates=True,
     use_pch=True,
     no_implicit_headers=False,
+    with_pytorch_error_handling=True,
+    sycl_sources=None,
 ):
     """Functions from source texts in C++ and CUDA C++, as attributes of the result; PyTorch's load_inline.
 
@@ -165,7 +167,8 @@ def load_inline(
     `cuda_sources` may have kernels and launch them with <<<>>>. `functions` is the name of a C++ function, a list of
     names, or a dict with their docstrings; without it the sources define PYBIND11_MODULE. Host functions are compiled by
     the system's C++ compiler (CXX, c++), kernels by NVRTC, and both are cached. The headers are precompiled and part of
-    every source, `with_cuda` is implied by `cuda_sources`, and `options` and `extra_cuda_cflags` go to NVRTC.
+    every source, `with_cuda` is implied by `cuda_sources`, and `options` and `extra_cuda_cflags` go to NVRTC. The other
+    options of PyTorch's build have no effect.
 
     With a dict of settings as `functions`, kernels become functions without host code: `outputs`, a function of the
     arguments that returns the output tensors; `grid` and `block`, sizes or functions of the arguments (by default blocks
@@ -195,6 +198,8 @@ def load_inline(
                 "load_inline: settings of kernels go with cuda_sources alone; list the names of C++ functions"
             )
         return _from_kernels(name, cuda, functions, options)
+    if sycl_sources:
+        raise NotImplementedError("load_inline: sycl_sources are not available; use cuda_sources")
     if is_python_module is not True:
         raise NotImplementedError("load_inline: is_python_module=False is not available; use strata.ops.load_library")
     folder = "" if build_directory is None else os.path.abspath(os.fspath(build_directory))
@@ -216,3 +221,15 @@ def load_inline(
     if verbose:
         print(f"load_inline: {name} has {', '.join(f for f, *_ in made)}", file=sys.stderr)
     return module
+
+
+def load(name, sources, **options):
+    """Functions from files in C++ (.cpp, .cc) and CUDA C++ (.cu), which define them with PYBIND11_MODULE; see load_inline."""
+    texts, folders = {"cpp_sources": [], "cuda_sources": []}, []
+    for source in [sources] if isinstance(sources, (str, os.PathLike)) else sources:
+        path = os.path.abspath(os.fspath(source))
+        with open(path, encoding="utf-8") as file:
+            texts["cuda_sources" if path.endswith((".cu", ".cuh")) else "cpp_sources"].append(file.read())
+        folders.append(os.path.dirname(path))
+    options["extra_include_paths"] = [*(options.get("extra_include_paths") or ()), *dict.fromkeys(folders)]
+    return load_inline(name, **texts, **options)

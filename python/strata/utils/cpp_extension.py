@@ -1,15 +1,15 @@
-"""torch.utils.cpp_extension: load_inline compiles sources; the tools that build packages against PyTorch are missing."""
+"""torch.utils.cpp_extension: load and load_inline compile sources; the tools that build packages against PyTorch are missing."""
 
-from ..cuda.inline import load_inline
+from ..cuda.inline import load, load_inline
 from ..torch._missing import missing
 
-BuildExtension, CppExtension, CUDAExtension, load, include_paths, library_paths = (
+BuildExtension, CppExtension, CUDAExtension, include_paths, library_paths = (
     missing(f"torch.utils.cpp_extension.{name}")
-    for name in "BuildExtension CppExtension CUDAExtension load include_paths library_paths".split()
+    for name in "BuildExtension CppExtension CUDAExtension include_paths library_paths".split()
 )
 CUDA_HOME = None
 
-__all__ = ["load_inline"]
+__all__ = ["load", "load_inline"]
 
 
 def is_ninja_available():

@@ -184,11 +184,21 @@ std::string cache_for_extensions(const std::string& own) {
   fs::create_directories(folder + "/extensions", error);
   return error || access((folder + "/extensions").c_str(), W_OK) != 0 ? "" : folder + "/extensions";
 }
+
+// Files of the user may change between two compilations, and their contents are not part of the key.
+bool reads_other_files(const HostUnit& unit) {
+  return unit.text.find("#include \"/") != unit.text.npos || std::ranges::any_of(unit.flags, [](const std::string& f) {
+           return f.starts_with("-I") || f.starts_with("-include") || f.starts_with("-isystem") ||
+                  f.starts_with("-iquote");
+         });
+}
 }  // namespace
 
 HostLibrary build_library(const HostUnit& unit, bool again) {
   const Compiler compiler = find_compiler();
-  const std::string headers = header_folder(), library = library_path(), cache = cache_for_extensions(unit.folder);
+  const std::string headers = header_folder(), library = library_path();
+  const bool reads = reads_other_files(unit);
+  const std::string cache = reads && unit.folder.empty() ? "" : cache_for_extensions(unit.folder);
   const Texts flags = base_flags(headers);
 
   std::string all = compiler.version + header_identity(headers) + library + "\n" + unit.name;
@@ -198,7 +208,7 @@ HostLibrary build_library(const HostUnit& unit, bool again) {
   const std::string file = unit.name + ".so",
                     kept = cache.empty() ? "" : fmt::format("{}/{}-{}", cache, unit.name, key);
   if (!kept.empty()) {
-    if (again) {
+    if (again || reads) {
       std::error_code ignored;
       fs::remove_all(kept, ignored);
     }

@@ -37,7 +37,7 @@ bool is_header_of_torch(std::string_view name) {
 }
 
 // Where an include belongs. <strata/torch.h> replaces PyTorch's headers and the CUDA runtime's.
-Part part_of_include(std::string_view name) {
+Part part_of_include(std::string_view name, bool quoted) {
   if (is_header_of_torch(name) || name.starts_with("cuda_runtime") ||
       is_one_of(name, {"cuda.h", "device_launch_parameters.h", "cuda_device_runtime_api.h"}))
     return kNeither;
@@ -46,7 +46,9 @@ Part part_of_include(std::string_view name) {
   if (of_library || is_one_of(name, {"stdio.h", "stdlib.h", "assert.h", "float.h", "limits.h", "stddef.h"}))
     return kHost;
   if (name.ends_with(".hpp") || name.starts_with("strata/")) return kHost;
-  return kDevice;
+  // A file of the user is for both, unless its name says otherwise.
+  const bool of_kernels = name.ends_with(".cuh") || name.starts_with("device/") || name.starts_with("cuda/");
+  return quoted && !of_kernels ? kBoth : kDevice;
 }
 
 // A piece of host code with `k<<<grid, block>>>(` as `configure(grid, block), k(`, and with checks of the device that
@@ -146,8 +148,8 @@ class Splitter {
 
   size_t directive(size_t begin) {
     const size_t end = source_.end_of_directive(begin);
-    const std::string_view name = included(source_.text().substr(begin, end - begin));
-    emit(begin, end, name.empty() ? kBoth : part_of_include(name));
+    const std::string_view line = source_.text().substr(begin, end - begin), name = included(line);
+    emit(begin, end, name.empty() ? kBoth : part_of_include(name, line.find('"') != line.npos));
     return end;
   }
 
