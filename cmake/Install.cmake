@@ -21,7 +21,15 @@ if(TARGET strata_onednn)
   endif()
 endif()
 
+# Headers: strata/strata.h, strata/torch.h and what they include, with all their includes beginning with "strata/". They are
+# beside the library's folder in the build tree, a prefix and a wheel alike: load_inline compiles with them.
+set(public_headers ${PROJECT_BINARY_DIR}/include)
+add_custom_target(strata_headers ALL COMMENT "" VERBATIM
+  COMMAND ${Python_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/install_headers.py ${public_headers} ${STRATA_INCLUDE_DIRS})
+strata_needs_generated(strata_headers)
+add_dependencies(strata strata_headers)
 if(STRATA_WHEEL)
+  install(DIRECTORY ${public_headers}/strata DESTINATION include)
   if(TARGET strata_python)
     install(TARGETS strata_python LIBRARY DESTINATION .)
   endif()
@@ -44,11 +52,6 @@ if(TARGET strata_command)
   install(TARGETS strata_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
-# Headers: strata/strata.h and what it includes. tools/install_headers.py copies them while installing, after the build has
-# generated its part of them, and makes all their includes begin with "strata/".
-set(public_headers ${PROJECT_BINARY_DIR}/public_headers)
-install(CODE "execute_process(COMMAND_ERROR_IS_FATAL ANY
-  COMMAND \"${Python_EXECUTABLE}\" \"${PROJECT_SOURCE_DIR}/tools/install_headers.py\" \"${public_headers}\" ${STRATA_INCLUDE_DIRS})")
 install(DIRECTORY ${public_headers}/strata DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Strata)

@@ -288,7 +288,9 @@ def main(folder, sources):
     ]
     write(
         out / "strata" / "tensor_methods.inc",
-        "// Generated: declarations inside class Tensor. Do not edit.\n" + "".join(m[0] for m in methods),
+        "// Generated: declarations inside class Tensor. Do not edit.\n"
+        + "".join(m[0] for m in methods)
+        + '#include "strata/torch_methods.inc"\n',
     )
     head = '// Generated: every op as a method of Tensor. Do not edit.\n#pragma once\n#include "strata/ops.h"\n\nnamespace strata {\n'
     write(out / "strata" / "tensor_methods.h", head + "".join(m[1] for m in methods) + "}  // namespace strata\n")

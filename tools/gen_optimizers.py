@@ -102,6 +102,7 @@ def fields(record):
         lines.append(f"  {kind} {option.name} = {kind}::preset({preset});\n")
     if record.capturable or record.base:
         lines.append("  Option capturable = Option::preset(0);\n")
+    lines.append("  Option master_weights = Option::preset(0);\n")
     return "".join(lines)
 
 
@@ -127,6 +128,7 @@ def flat(record):
             yield option.name, f"o.{option.name}"
     if record.capturable:
         yield "capturable", "o.capturable"
+    yield "master_weights", "o.master_weights"
 
 
 def state_kind(state, record):
@@ -147,7 +149,7 @@ def describe(record, records):
     if record.base:
         base = next(r for r in records if r.name == record.base)
         lines = [head, f"  {base.name}Options all;\n"]
-        own = [o.name for o in record.options] + ["capturable"]
+        own = [o.name for o in record.options] + ["capturable", "master_weights"]
         lines += [f"  all.{name} = o.{name};\n" for name in own]
         name, value = record.fixed.split("=")
         lines.append(f"  all.{name} = {int(ast.literal_eval(value))};\n")
@@ -192,16 +194,14 @@ def python_class(record):
             star = True
             signature.append("*")
         signature.append(f"{option.name}={option.default}")
-    switches = star  # PyTorch's implementation switches are keywords
-    if switches:
-        signature.append("**switches")
+    signature.append("**switches")  # PyTorch's implementation switches, capturable and master_weights
     if record.base:
         given = ", ".join(o.name if not o.keyword_only else f"{o.name}={o.name}" for o in record.options)
         call = f"super().__init__(params, {given}, {record.fixed}, **switches)"
     else:
         tuples = {o.name for o in record.options if len(o.values) > 1}
         given = ", ".join(f"{o.name}={f'fixed({o.name})' if o.name in tuples else o.name}" for o in record.options)
-        call = f"super().__init__(params, {'switches' if switches else '{}'}, {given})"
+        call = f"super().__init__(params, switches, {given})"
     return (
         f'class {record.name}({record.base or "Fused"}, rule="{record.name}"):\n'
         f"{docstring(record.doc, record.more, record.example)}\n"

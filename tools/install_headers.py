@@ -1,4 +1,4 @@
-"""Copies the public C++ headers as they are installed: strata/strata.h and what it includes, and nothing else.
+"""Copies the public C++ headers as they are installed: strata/strata.h, strata/torch.h and what they include.
 
 usage: install_headers.py OUTPUT_FOLDER INCLUDE_FOLDER...
 
@@ -11,10 +11,9 @@ Functions between the two marks are for the library itself and are left out.
 
 import pathlib
 import re
-import shutil
 import sys
 
-ENTRY = "strata/strata.h"
+ENTRIES = ["strata/strata.h", "strata/torch.h"]
 INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"]+)"|<([^>]+)>)', re.M)
 INTERNAL = re.compile(r"^// begin internal\n.*?^// end internal\n", re.M | re.S)
 
@@ -24,8 +23,8 @@ def installed_name(name):
 
 
 def public_headers(folders):
-    """{installed name: text} of all headers that the public one reaches."""
-    found, waiting = {}, [ENTRY]
+    """{installed name: text} of all headers that the public ones reach."""
+    found, waiting = {}, list(ENTRIES)
     while waiting:
         name = waiting.pop()
         if installed_name(name) in found:
@@ -47,11 +46,15 @@ def public_headers(folders):
 
 def main(output, folders):
     headers = public_headers([pathlib.Path(f) for f in folders])
-    shutil.rmtree(output, ignore_errors=True)
+    output = pathlib.Path(output)
+    for path in output.rglob("*.*") if output.exists() else ():
+        if path.is_file() and str(path.relative_to(output)) not in headers:
+            path.unlink()
     for name, text in headers.items():
-        path = pathlib.Path(output) / name
+        path = output / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        if not path.exists() or path.read_text() != text:
+            path.write_text(text)
 
 
 if __name__ == "__main__":

@@ -31,4 +31,19 @@ inline bool Tensor::allclose(const Tensor& other, double rtol, double atol, bool
 inline bool Tensor::is_leaf() const { return autograd::is_leaf(*this); }
 inline void Tensor::retain_grad() const { autograd::retain_grad(*this); }
 
+inline bool Tensor::is_gpu() const { return device().type == DeviceType::Cuda || device().type == DeviceType::Vgpu; }
+inline DType Tensor::scalar_type() const { return dtype(); }
+inline DType Tensor::type() const { return dtype(); }
+inline size_t Tensor::itemsize() const { return element_size(); }
+template <class T>
+requires(!std::is_void_v<T>) T* Tensor::data_ptr() const {
+  using Element = std::remove_cv_t<T>;
+  const TensorImpl& t = checked();
+  if (t.dtype != dtype_of<Element> && real_type(t.dtype) != dtype_of<Element>)
+    refuse_element_type(t, dtype_of<Element>);
+  return reinterpret_cast<T*>(t.data);
+}
+template <class T> T* Tensor::mutable_data_ptr() const { return data_ptr<T>(); }
+template <class T> const T* Tensor::const_data_ptr() const { return data_ptr<const T>(); }
+
 }  // namespace strata

@@ -1,10 +1,7 @@
 #include "cli/digits.h"
 #include "cli/output.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
-#include <spawn.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -13,10 +10,9 @@
 
 #include "base/error.h"
 #include "base/gzip.h"
+#include "base/process.h"
 #include "base/sha256.h"
 #include "nn/data/synthetic_digits.h"
-
-extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX wants it declared by the user
 
 namespace strata::cli {
 namespace {
@@ -66,23 +62,11 @@ std::string find_mnist() {
 
 // Runs curl, which most systems have; false if it is missing or fails.
 bool fetch(const std::string& url, const std::string& path) {
-  const std::vector<std::string> words = {
-    "curl", "--fail", "--silent", "--location", "--connect-timeout", "5", "--max-time", "300", "--output", path, url};
-  std::vector<char*> argv;
-  argv.reserve(words.size() + 1);
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  pid_t child = 0;
-  const int failed = posix_spawnp(&child, "curl", &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (failed) return false;
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0)
-    if (errno != EINTR) return false;
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+  const std::string curl = find_program("curl");
+  std::string why;
+  return !curl.empty() && run_program({curl, "--fail", "--silent", "--location", "--connect-timeout", "5", "--max-time",
+                                       "300", "--output", path, url},
+                                      "", "/dev/null", why) == 0;
 }
 
 // Downloads the four files into the cache; each is verified against its published checksum before it is renamed.

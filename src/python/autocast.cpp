@@ -2,6 +2,7 @@
 // functions of these.
 #include "dispatch/autocast.h"
 
+#include "nn/amp/fp8.h"
 #include "python/binding.h"
 #include "record/precision.h"
 
@@ -74,9 +75,54 @@ PyObject* set_matmul_precision(PyObject*, PyObject* args) {
   });
 }
 
+// _fp8_linear(input, weight, bias or None, amax or None, scale)
+PyObject* fp8_linear(PyObject*, PyObject* args) {
+  PyObject *input, *weight, *bias, *amax, *scale;
+  if (!PyArg_ParseTuple(args, "OOOOO", &input, &weight, &bias, &amax, &scale)) return nullptr;
+  return guarded([&] {
+    const auto given = [](PyObject* o) { return o == Py_None ? Tensor() : require_tensor(o, "fp8_linear"); };
+    const Tensor tensors[] = {require_tensor(input, "fp8_linear"), require_tensor(weight, "fp8_linear"), given(bias),
+                              given(amax), require_tensor(scale, "fp8_linear")};
+    Tensor out;
+    {
+      const WithoutGil unlock;
+      out = amp::fp8_linear(tensors[0], tensors[1], tensors[2], tensors[3], tensors[4]);
+    }
+    return wrap(std::move(out));
+  });
+}
+// _fp8_update(amax, history, scale, margin)
+PyObject* fp8_update(PyObject*, PyObject* args) {
+  PyObject *amax, *history, *scale;
+  long long margin = 0;
+  if (!PyArg_ParseTuple(args, "OOOL", &amax, &history, &scale, &margin)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    const amp::Fp8State state{require_tensor(amax, "fp8"), require_tensor(history, "fp8"),
+                              require_tensor(scale, "fp8")};
+    {
+      const WithoutGil unlock;
+      amp::fp8_update(state, margin);
+    }
+    Py_RETURN_NONE;
+  });
+}
+// _fp8_state(history length, device): amax, history, scale
+PyObject* fp8_state(PyObject*, PyObject* args) {
+  PyObject* device;
+  long long length = 0;
+  if (!PyArg_ParseTuple(args, "LO", &length, &device)) return nullptr;
+  return guarded([&] {
+    const amp::Fp8State state = amp::make_fp8_state(length, device_of_object(device));
+    return wrap_list({state.amax, state.history, state.scale});
+  });
+}
+
 }  // namespace
 
 PyMethodDef autocast_functions[] = {
+  {"_fp8_linear", fp8_linear, METH_VARARGS, nullptr},
+  {"_fp8_update", fp8_update, METH_VARARGS, nullptr},
+  {"_fp8_state", fp8_state, METH_VARARGS, nullptr},
   {"_is_autocast_available", is_available, METH_VARARGS, "Whether autocast exists for a device type."},
   {"_is_autocast_enabled", is_enabled, METH_VARARGS, nullptr},
   {"_set_autocast_enabled", set_enabled, METH_VARARGS, nullptr},

@@ -8,6 +8,8 @@
 
 namespace strata::python {
 
+extern PyMethodDef inline_functions[];
+
 std::string text_of(PyObject* o, const char* what);  // TypeError unless a str
 std::vector<std::string> texts_of(PyObject* o, const char* what);
 PyObject* list_of(const std::vector<std::string>& texts);

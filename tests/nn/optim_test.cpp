@@ -136,6 +136,41 @@ TEST(Optim, ResumesBitForBit) {
   expect_resumes(optim::RpropOptions{.lr = 0.1});
 }
 
+// Steps of 16-bit parameters with float32 copies are those of float32 parameters, also after saving and loading.
+template <class O> void expect_master_steps(O options, DType dtype) {
+  const Tensor start = to(tensor({{0.3, -1.5, 2.25}, {1e-3, 7.0, -0.125}}), dtype);
+  const Tensor p = clone(start).set_requires_grad(), q = to(start, kFloat32).set_requires_grad();
+  optim::Fused<O> plain({q}, options);
+  options.master_weights = 1;
+  auto masters = std::make_unique<optim::Fused<O>>(std::vector<Tensor>{p}, options);
+  for (int i = 0; i < 6; ++i) {
+    const Tensor grad = to(to(sin(q), kFloat32) * (0.1 + i), dtype);
+    Tensor(p).set_grad(autograd::detach(grad));
+    Tensor(q).set_grad(to(autograd::detach(grad), kFloat32));
+    masters->step();
+    plain.step();
+    EXPECT_TRUE(same_bits(p, to(q, dtype))) << optim::describe(options).name << " step " << i;
+    optim::StateDict saved;
+    for (const auto& [name, tensor] : masters->state_dict()) saved.emplace_back(name, clone(tensor));
+    const auto master = std::ranges::find(saved, "state.0.master_param", &optim::StateDict::value_type::first);
+    ASSERT_TRUE(master != saved.end());
+    EXPECT_TRUE(same_bits(master->second, q));
+    masters = std::make_unique<optim::Fused<O>>(std::vector<Tensor>{p}, options);
+    masters->load_state_dict(saved);
+  }
+}
+
+TEST(Optim, MasterWeightsTakeTheStepsOfFloat32) {
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    expect_master_steps(optim::SGDOptions{.lr = 0.1, .momentum = 0.9}, dtype);
+    expect_master_steps(optim::AdamOptions{.lr = 0.1, .amsgrad = true}, dtype);
+    expect_master_steps(optim::AdamWOptions{.lr = 0.1}, dtype);
+    expect_master_steps(optim::NAdamOptions{.lr = 0.1}, dtype);
+    expect_master_steps(optim::RMSpropOptions{.lr = 0.1, .momentum = 0.9, .centered = true}, dtype);
+    expect_master_steps(optim::MuonOptions{.lr = 0.1}, dtype);
+  }
+}
+
 TEST(Optim, StateDictThatDoesNotFitChangesNothing) {
   Tensor p = parameter({1, 2});
   optim::Adam opt({p}, {.lr = 0.1});

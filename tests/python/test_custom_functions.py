@@ -198,6 +198,10 @@ __global__ void scaled_backward(const float* grad, const float* x, const float* 
 """
 
 
+def from_kernels(source, functions):
+    return cuda.load_inline("mine", cuda_sources=source, functions=functions)
+
+
 def scaled(**more):
     forward = {"outputs": lambda x, y, by, n: strata.empty_like(x), "backward": "scaled_backward", **more}
     backward = {
@@ -205,7 +209,7 @@ def scaled(**more):
         "grid": lambda grad, x, y, by, n: (-(-n // 32),),
         "block": 32,
     }
-    return cuda.load_inline("mine", SCALED, {"scaled": forward, "scaled_backward": backward})
+    return from_kernels(SCALED, {"scaled": forward, "scaled_backward": backward})
 
 
 @pytest.mark.parametrize("n", [0, 1, 100, 1000])
@@ -224,17 +228,17 @@ def test_load_inline_with_a_gradient(n):
 
 def test_wrong_uses_of_load_inline():
     x = on_gpu(4)
-    for functions in (None, {}, ["scaled"], "scaled"):
-        with pytest.raises(TypeError, match="functions must be a dict"):
-            cuda.load_inline("mine", SCALED, functions)
+    for functions in (3, {"scaled"}):
+        with pytest.raises(TypeError, match="functions must be a list of names, or a dict"):
+            from_kernels(SCALED, functions)
     with pytest.raises(TypeError, match="no setting 'grids'"):
         scaled(grids=3)
     with pytest.raises(TypeError, match="needs outputs"):
-        cuda.load_inline("mine", SCALED, {"scaled": {}})
+        from_kernels(SCALED, {"scaled": {}})
     with pytest.raises(ValueError, match="not in functions"):
         scaled(backward="nothing")
     with pytest.raises(ValueError, match="use RawModule"):
-        cuda.load_inline("mine", SCALED, {"a<b>": {}})
+        from_kernels(SCALED, {"a<b>": {}})
     with pytest.raises(TypeError, match="expected tensors"):
         scaled(outputs=lambda *a: 3).scaled(x, x, 1.0, 4)
     with pytest.raises(TypeError, match="pass grid="):
@@ -242,13 +246,12 @@ def test_wrong_uses_of_load_inline():
     with pytest.raises(ValueError, match="not contiguous"):
         scaled().scaled(on_gpu(4, 2)[:, 0], x, 1.0, 4)
     with pytest.raises(TypeError, match="must be str"):
-        cuda.load_inline("mine", [SCALED, 3], {"scaled": {}})
+        from_kernels([SCALED, 3], {"scaled": {}})
     with pytest.raises(cuda.CompileError, match=r"mine.cu\(1\)"):
-        cuda.load_inline("mine", "wrong", {"f": {"outputs": strata.empty_like}}).f(x)
+        from_kernels("wrong", {"f": {"outputs": strata.empty_like}}).f(x)
     with pytest.raises(NotImplementedError, match="no gradient"):
         scaled(backward=None).scaled(x.clone().requires_grad_(), x, 1.0, 4).sum().backward()
-    wrong = cuda.load_inline(
-        "mine",
+    wrong = from_kernels(
         SCALED,
         {
             "scaled": {"outputs": lambda x, y, by, n: strata.empty_like(x), "backward": "scaled_backward"},

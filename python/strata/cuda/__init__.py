@@ -5,7 +5,8 @@ import importlib
 from .. import _C
 from .._devices import Devices
 from . import amp
-from .kernels import CompileError, ElementwiseKernel, RawKernel, RawModule, elementwise, load_inline
+from .inline import load_inline
+from .kernels import CompileError, ElementwiseKernel, RawKernel, RawModule, elementwise
 from .reductions import ReductionKernel, reduction
 
 __all__ = [

@@ -17,14 +17,22 @@ def fixed(numbers):
 class Fused(Optimizer):
     """Base of the optimizers in the library's table.
 
-    With `capturable=True` step counts are on the parameters' device, so that a graph can capture step().
+    With `capturable=True` step counts are on the parameters' device, so that a graph can capture step(). With
+    `master_weights=True` parameters of 16 bits have float32 copies, which the steps change: the state `master_param`. The
+    rest of their state is float32 too, and the parameters are the copies, rounded.
     """
 
     def __init__(self, params, switches, **options):
         if self._numbers:
             options["capturable"] = bool(switches.pop("capturable", False))
+        if switches.pop("master_weights", False):
+            options["master_weights"] = True
         no_choice(type(self).__name__, switches)
         super().__init__(params, options)
+
+    def _state_dtype(self, group, param):
+        has_master = group.get("master_weights") and param.dtype in (strata.float16, strata.bfloat16)
+        return strata.float32 if has_master else param.dtype
 
     def __init_subclass__(cls, rule=None, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -67,13 +75,23 @@ class Fused(Optimizer):
         if not params:
             return
         options = flat_options(group)
-        lists, new = [], []
+        lists, new, stepped = [], [], []
+        for p in params:
+            if self._state_dtype(group, p) == p.dtype:
+                stepped.append(p)
+                continue
+            master = self.state.get(p, {}).get("master_param")
+            if master is None:
+                _C._check_new_state(type(self).__name__, p.device)
+                master = p.detach().float()
+                new.append((p, "master_param", master))
+            stepped.append(master)
         for name, is_number, start, option, needs in self._rule["state"]:
             values = []
             lists.append(values)
             if needs is not None and not options[needs]:
                 continue
-            for p in params:
+            for p, like in zip(params, stepped, strict=True):
                 value = self.state.get(p, {}).get(name)
                 if value is None:
                     _C._check_new_state(type(self).__name__, p.device)
@@ -84,9 +102,12 @@ class Fused(Optimizer):
                             (), begin, dtype=dtype, device=p.device if group.get("capturable") else "cpu"
                         )
                     else:
-                        value = strata.full_like(p, begin, requires_grad=False)
+                        value = strata.full_like(like, begin, requires_grad=False)
                     new.append((p, name, value))
                 values.append(value)
-        self._op(params, [p.grad for p in params], *lists, *(options[name] for name in self._rule["options"]), **first)
+        self._op(stepped, [p.grad for p in params], *lists, *(options[name] for name in self._rule["options"]), **first)
+        for p, master in zip(params, stepped, strict=True):
+            if master is not p:
+                p.copy_(master)
         for p, name, value in new:  # new state is kept only if the step succeeded
             self.state[p][name] = value

@@ -156,6 +156,10 @@ class Optimizer:
         self._check_group(group)
         self.param_groups.append(group)
 
+    def _state_dtype(self, group, param):
+        """The dtype of state with the shape of a parameter."""
+        return param.dtype
+
     def _check_group(self, group):
         """Raises if an option or a parameter of a new group is invalid."""
 
@@ -192,14 +196,14 @@ class Optimizer:
     def load_state_dict(self, state_dict):
         """Restores state and options saved by state_dict(). Tensors are copied and converted to the parameter's dtype.
 
-        `capturable` does not change: it determines where step counts are stored, not their values.
+        `capturable` and `master_weights` do not change: they determine where and in which dtype state is stored.
         """
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
             raise ValueError(
                 f"loaded state dict has {len(saved)} parameter groups, this optimizer {len(self.param_groups)}"
             )
-        by_number, there = {}, set()  # there: parameters whose numbers are on their device
+        by_number, there, dtypes = {}, set(), {}  # there: parameters whose numbers are on their device
         for i, (mine, theirs) in enumerate(zip(self.param_groups, saved, strict=True)):
             if len(mine["params"]) != len(theirs["params"]):
                 raise ValueError(
@@ -208,17 +212,19 @@ class Optimizer:
             by_number.update(zip(theirs["params"], mine["params"], strict=True))
             if mine.get("capturable"):
                 there.update(id(p) for p in mine["params"])
+            dtypes.update((id(p), self._state_dtype(mine, p)) for p in mine["params"])
         state = defaultdict(dict)
         for number, entries in state_dict["state"].items():
             p = by_number.get(number)
             if p is None:
                 raise ValueError(f"loaded state dict has state of parameter {number}, which is in no group")
             place = p.device if id(p) in there else "cpu"
-            state[p] = {k: _taken(v, k in self._numbers, p, place) for k, v in entries.items()}
+            state[p] = {k: _taken(v, k in self._numbers, p, dtypes[id(p)], place) for k, v in entries.items()}
         groups = []
         for mine, theirs in zip(self.param_groups, saved, strict=True):
-            kept = {k: mine[k] for k in ("params", "capturable") if k in mine}
-            groups.append({**mine, **theirs, **kept})
+            kept = {k: mine[k] for k in ("params", "capturable", "master_weights") if k in mine}
+            taken = {k: v for k, v in theirs.items() if k != "master_weights"}
+            groups.append({**mine, **taken, **kept})
         self.state, self.param_groups = state, groups
 
     def register_step_pre_hook(self, hook):
@@ -266,14 +272,14 @@ def _with_hooks(step):
     return wrapped
 
 
-def _taken(value, is_number, param, place):
+def _taken(value, is_number, param, dtype, place):
     """A loaded entry of state in the optimizer's form for `param`; a number is stored in `place`."""
     if isinstance(value, list):
-        return [_taken(v, is_number, param, place) for v in value]
+        return [_taken(v, is_number, param, dtype, place) for v in value]
     if not isinstance(value, strata.Tensor):
         return strata.tensor(float(value), device=place) if is_number and value is not None else value
     with strata.no_grad():
         if not is_number and param.is_floating_point() and value.shape == param.shape:
-            taken = strata.empty_like(param, requires_grad=False)
+            taken = strata.empty_like(param, dtype=dtype, requires_grad=False)
             return taken.copy_(value)
         return value.detach().to(place, copy=True) if is_number else value.detach().clone()

@@ -12,7 +12,7 @@ _INSTEAD = {
     "torch.ao": "use strata.amp, or convert tensors to float8 yourself",
     "torch.quantization": "use strata.amp, or convert tensors to float8 yourself",
     "torch.sparse": "use sparse_coo_tensor() or sparse_csr_tensor()",
-    "torch.utils.cpp_extension": "use strata.cuda.load_inline for kernels, strata.library for ops in C++",
+    "torch.utils.cpp_extension": "use load_inline, or strata.library for ops in C++",
     "torchvision.models": "define the network with nn modules",
 }
 

@@ -1,12 +1,15 @@
-"""torch.utils.cpp_extension: programs written for PyTorch's C++ interface cannot be built against Strata."""
+"""torch.utils.cpp_extension: load and load_inline compile sources; the tools that build packages against PyTorch are missing."""
 
+from ..cuda.inline import load, load_inline
 from ..torch._missing import missing
 
-BuildExtension, CppExtension, CUDAExtension, load, load_inline, include_paths, library_paths = (
+BuildExtension, CppExtension, CUDAExtension, include_paths, library_paths = (
     missing(f"torch.utils.cpp_extension.{name}")
-    for name in "BuildExtension CppExtension CUDAExtension load load_inline include_paths library_paths".split()
+    for name in "BuildExtension CppExtension CUDAExtension include_paths library_paths".split()
 )
 CUDA_HOME = None
+
+__all__ = ["load", "load_inline"]
 
 
 def is_ninja_available():

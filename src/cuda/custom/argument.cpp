@@ -39,7 +39,9 @@ std::string Argument::describe() const {
     case Kind::Tensor: return "a tensor";
     case Kind::Integer: return fmt::format("an integer of {} bytes", bytes_.size());
     case Kind::Float: return fmt::format("a float of {} bytes", bytes_.size());
+    case Kind::Typed:
     case Kind::Bytes: return fmt::format("a value of {} bytes", bytes_.size());
+    case Kind::Address: return "an address";
     case Kind::Number: break;
   }
   return "a number";
@@ -49,6 +51,15 @@ std::string Argument::bytes_for(const Parameter& p, const std::string& what) con
   if (kind_ == Kind::Tensor) {
     STRATA_CHECK(p.takes_tensor(), Type, "{}: got a tensor, but the parameter is not a pointer", what);
     return bytes_of(reinterpret_cast<uint64_t>(tensor_->data));
+  }
+  if (kind_ == Kind::Address) {
+    STRATA_CHECK(p.takes_tensor(), Type, "{}: got an address, but the parameter is not a pointer", what);
+    return bytes_;
+  }
+  if (kind_ == Kind::Typed) {
+    STRATA_CHECK(bytes_.size() == p.size, Type, "{}: got {}, but the parameter is a {}", what, describe(),
+                 p.describe());
+    return bytes_;
   }
   STRATA_CHECK(p.takes_number(), Type, "{}: got {}, but the parameter is a pointer; pass a tensor", what, describe());
   if (kind_ == Kind::Number) {

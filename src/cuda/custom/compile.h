@@ -20,13 +20,16 @@ namespace strata::cuda {
 // structs must have exactly the parameter's size and kind; `number` is converted to the parameter's type instead.
 class STRATA_API Argument {
  public:
-  enum class Kind : uint8_t { Tensor, Integer, Float, Bytes, Number };
+  enum class Kind : uint8_t { Tensor, Integer, Float, Bytes, Number, Address, Typed };
   Argument(Tensor t);
   template <class T>
   requires(std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>) Argument(const T& value)
       : Argument(kind_of<T>(), &value, sizeof(T)) {}
   Argument(Kind kind, const void* bytes, size_t size) : kind_(kind), bytes_(static_cast<const char*>(bytes), size) {}
   static Argument number(Scalar value);
+  static Argument address(const void* p) { return {Kind::Address, &p, sizeof p}; }  // in the device's memory
+  // A value that the C++ compiler has converted to the parameter's type: only its size is checked.
+  template <class T> static Argument typed(const T& value) { return {Kind::Typed, &value, sizeof value}; }
 
   Kind kind() const { return kind_; }
   const Tensor& tensor() const { return tensor_; }

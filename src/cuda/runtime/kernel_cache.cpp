@@ -27,15 +27,18 @@ std::string head(const std::string& key, std::string_view code) {
 }
 }  // namespace
 
-KernelCache KernelCache::of(DeviceType type) {
-  const std::string wanted = environment("STRATA_CUDA_CACHE");
-  if (wanted == "0" || (wanted != "1" && type == DeviceType::Vgpu)) return KernelCache("");
-  if (const std::string folder = environment("STRATA_CACHE_DIR"); !folder.empty())
-    return KernelCache(folder + "/kernels");
-  if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty())
-    return KernelCache(cache + "/strata/kernels");
+std::string cache_folder() {
+  if (environment("STRATA_CUDA_CACHE") == "0") return "";
+  if (std::string folder = environment("STRATA_CACHE_DIR"); !folder.empty()) return folder;
+  if (const std::string cache = environment("XDG_CACHE_HOME"); !cache.empty()) return cache + "/strata";
   const std::string home = environment("HOME");
-  return KernelCache(home.empty() ? "" : home + "/.cache/strata/kernels");
+  return home.empty() ? "" : home + "/.cache/strata";
+}
+
+KernelCache KernelCache::of(DeviceType type) {
+  const std::string folder = cache_folder();
+  const bool wanted = type != DeviceType::Vgpu || environment("STRATA_CUDA_CACHE") == "1";
+  return KernelCache(folder.empty() || !wanted ? "" : folder + "/kernels");
 }
 
 std::string KernelCache::key(std::string_view ptx, int major, int minor, int driver_version) {

@@ -8,10 +8,13 @@
 
 namespace strata::cuda {
 
+// The folder of all caches: STRATA_CACHE_DIR, otherwise strata under XDG_CACHE_HOME or ~/.cache. "" if there is none or
+// STRATA_CUDA_CACHE is 0.
+STRATA_API std::string cache_folder();
+
 class STRATA_API KernelCache {
  public:
-  // STRATA_CACHE_DIR, otherwise strata under XDG_CACHE_HOME or ~/.cache. STRATA_CUDA_CACHE=0 disables the cache; for
-  // the virtual GPU, which runs PTX directly, it is enabled only with STRATA_CUDA_CACHE=1.
+  // In cache_folder(). For the virtual GPU, which runs PTX directly, it is enabled only with STRATA_CUDA_CACHE=1.
   static KernelCache of(DeviceType type);
   explicit KernelCache(std::string folder) : folder_(std::move(folder)) {}  // "": disabled
 

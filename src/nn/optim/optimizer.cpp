@@ -71,12 +71,12 @@ bool split_number(std::string_view text, size_t& number, std::string_view& rest)
 
 // A copy of a loaded tensor in the optimizer's form for `param`: one number, in host memory unless steps are captured
 // in a graph, or in the parameter's dtype and layout.
-Tensor taken(const Tensor& saved, const Tensor& param, bool capturable, const std::string& key) {
-  const bool like_param = saved.dim() > 0 || (param.dim() == 0 && saved.dtype() == param.dtype());
+Tensor taken(const Tensor& saved, const Tensor& param, DType dtype, bool capturable, const std::string& key) {
+  const bool like_param = saved.dim() > 0 || (param.dim() == 0 && saved.dtype() == dtype && !key.ends_with(".step"));
   if (!like_param) return to(saved, std::optional(capturable ? param.device() : Device{}), std::nullopt, false, true);
   STRATA_CHECK(saved->same_shape(*param), Value, "load_state_dict: {} has shape {}, its parameter {}", key,
                to_string(saved.shape()), to_string(param.shape()));
-  Tensor t = empty_like(param);
+  Tensor t = empty_like(param, dtype);
   copy_(t, saved);
   return t;
 }
@@ -94,6 +94,8 @@ void check_options(std::string_view optimizer, const Options& options) {
                Value, "{}: Nesterov momentum requires a momentum and zero dampening, found momentum={}, dampening={}",
                optimizer, value_of(options, "momentum"), value_of(options, "dampening"));
 }
+
+DType Optimizer::state_dtype(const Group&, const Tensor& param) const { return param.dtype(); }
 
 void check_new_state(std::string_view optimizer, Device device) {
   STRATA_CHECK(device.type == DeviceType::Cpu || !cuda::is_capturing(device), Runtime,
@@ -213,7 +215,7 @@ void Optimizer::load_state_dict(const StateDict& saved) {
       const auto [group, index] = places[number];
       Group& g = loaded[group];
       g.state[static_cast<size_t>(name - state_names_.begin())][index] =
-        taken(tensor, g.params[index], value_of(g.options, "capturable") != 0, key);
+        taken(tensor, g.params[index], state_dtype(g, g.params[index]), value_of(g.options, "capturable") != 0, key);
     } else if (text.starts_with("param_groups.") && split_number(text.substr(13), number, rest)) {
       STRATA_CHECK(number < loaded.size(), Value,
                    "load_state_dict: {} is of a parameter group that {} does not have: it has {}", key, name_,
@@ -232,7 +234,7 @@ void Optimizer::load_state_dict(const StateDict& saved) {
       STRATA_CHECK(tensor.numel() == 1, Value, "load_state_dict: {} must be one number, found shape {}", key,
                    to_string(tensor.shape()));
       if (option == g.options.end()) g.initial_lr = tensor.item<double>();
-      else if (rest != "capturable") option->option = tensor.item<double>();
+      else if (rest != "capturable" && rest != "master_weights") option->option = tensor.item<double>();
     } else {
       fail(ErrorKind::Value, fmt::format("load_state_dict: '{}' is neither state.<parameter>.<name> nor "
                                          "param_groups.<group>.<option>",

@@ -83,8 +83,8 @@ class STRATA_API Optimizer {
   // "state.<parameter>.<name>" and "param_groups.<group>.<option>"; parameters are numbered through all groups. The
   // tensors are those of the optimizer, not copies.
   virtual StateDict state_dict() const;
-  // Copies the result of state_dict(); whether steps are capturable does not change. If something does not fit, nothing
-  // is changed.
+  // Copies the result of state_dict(); whether steps are capturable and whether there are master weights does not change.
+  // If something does not fit, nothing is changed.
   virtual void load_state_dict(const StateDict& saved);
 
  protected:
@@ -95,6 +95,8 @@ class STRATA_API Optimizer {
   virtual void add_options(std::vector<Tensor> params, Options options);
   virtual Tensor take_step(const Closure& closure);
   virtual void update(Group& group) = 0;  // called without recording
+  virtual DType state_dtype(const Group& group,
+                            const Tensor& param) const;  // of loaded state with the parameter's shape
 
   const std::string& name() const { return name_; }
   std::vector<Group>& groups() { return groups_; }

@@ -2,17 +2,21 @@
 
 #include <algorithm>
 
+#include "autograd/autograd.h"
 #include "strata/ops/creation/fills.h"
+#include "strata/ops/movement/copy.h"
 
 namespace strata::optim {
 namespace {
 
 constexpr size_t kStateArgs = 2;  // the op's lists of state begin after parameters and gradients
 
+// The state of a rule, then the float32 copy of the parameter.
 std::vector<std::string> state_names(const Rule& rule) {
   std::vector<std::string> names;
-  names.reserve(rule.state.size());
+  names.reserve(rule.state.size() + 1);
   for (const StateKind& s : rule.state) names.push_back(s.name);
+  names.emplace_back("master_param");
   return names;
 }
 
@@ -20,10 +24,16 @@ double option_of(const Group& group, std::string_view name) {
   return std::ranges::find(group.options, name, &NamedOption::name)->option.value;
 }
 
+// Whether a step changes a float32 copy of this parameter.
+bool has_master(const Group& group, const Tensor& param) {
+  const bool is_half = param.dtype() == DType::F16 || param.dtype() == DType::BF16;
+  return is_half && option_of(group, "master_weights") != 0;
+}
+
 Tensor fresh(const Rule& rule, const StateKind& kind, const Group& group, const Tensor& param) {
   check_new_state(rule.name, param.device());
   const double start = kind.option ? option_of(group, kind.option) : kind.start;
-  if (!kind.number) return full_like(param, start);
+  if (!kind.number) return full_like(param, start);  // of a parameter with a copy: like the copy
   const Device device = option_of(group, "capturable") != 0 ? param.device() : Device{};
   return full({}, start, param.dtype() == DType::F64 ? DType::F64 : DType::F32, device);
 }
@@ -52,6 +62,10 @@ void FusedOptimizer::add_options(std::vector<Tensor> params, Options options) {
   Optimizer::add_options(std::move(params), std::move(options));
 }
 
+DType FusedOptimizer::state_dtype(const Group& group, const Tensor& param) const {
+  return has_master(group, param) ? DType::F32 : param.dtype();
+}
+
 void FusedOptimizer::update(Group& group) {
   // A rule with a parameter `first` processes parameters with new state in a separate pass.
   const bool split = rule_.op->params.back().name == "first";
@@ -65,16 +79,26 @@ void FusedOptimizer::update(Group& group) {
 void FusedOptimizer::update_some(Group& group, bool first, const std::vector<size_t>& which) {
   if (which.empty()) return;
   std::vector<std::vector<Tensor>> lists(kStateArgs + rule_.state.size());
+  std::vector<Tensor>& masters = group.state[rule_.state.size()];
   for (size_t i : which) {
-    lists[0].push_back(group.params[i]);
-    lists[1].push_back(group.params[i].grad());
+    const Tensor& param = group.params[i];
+    if (!has_master(group, param)) {
+      lists[0].push_back(param);
+    } else if (masters[i]) {
+      lists[0].push_back(masters[i]);
+    } else {
+      check_new_state(rule_.name, param.device());
+      lists[0].push_back(to(autograd::detach(param), DType::F32));
+    }
+    lists[1].push_back(param.grad());
   }
   for (size_t k = 0; k < rule_.state.size(); ++k) {
     const StateKind& kind = rule_.state[k];
     if (kind.needs && option_of(group, kind.needs) == 0) continue;
-    for (size_t i : which)
-      lists[kStateArgs + k].push_back(group.state[k][i] ? group.state[k][i]
-                                                        : optim::fresh(rule_, kind, group, group.params[i]));
+    for (size_t j = 0; j < which.size(); ++j) {
+      const Tensor& known = group.state[k][which[j]];
+      lists[kStateArgs + k].push_back(known ? known : optim::fresh(rule_, kind, group, lists[0][j]));
+    }
   }
   Args args = rule_.op->defaults;
   for (uint32_t i = 0; i < rule_.op->params.size(); ++i) {
@@ -86,6 +110,12 @@ void FusedOptimizer::update_some(Group& group, bool first, const std::vector<siz
     else args[i] = Value(option_of(group, param.name));
   }
   call_into(*rule_.op, args, nullptr);
+  for (size_t j = 0; j < which.size(); ++j) {
+    const Tensor& param = group.params[which[j]];
+    if (!has_master(group, param)) continue;
+    copy_(param, lists[0][j]);
+    masters[which[j]] = lists[0][j];
+  }
   // New state is kept only if the step succeeded.
   for (size_t k = 0; k < rule_.state.size(); ++k)
     for (size_t j = 0; j < lists[kStateArgs + k].size(); ++j) group.state[k][which[j]] = lists[kStateArgs + k][j];

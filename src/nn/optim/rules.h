@@ -5,6 +5,8 @@
 //   opt.add_group(head, {.lr = 0.01});  // the rest as above
 //
 // capturable: step counts are on the parameters' device, so that a graph can capture a step.
+// master_weights: parameters of 16 bits have float32 copies, which the steps change; so has their state. The parameters
+// are the copies, rounded.
 #pragma once
 #include "nn/optim/optimizer.h"
 #include "record/op.h"
@@ -42,6 +44,7 @@ class STRATA_API FusedOptimizer : public Optimizer {
 
  private:
   void update_some(Group& group, bool first, const std::vector<size_t>& which);
+  DType state_dtype(const Group& group, const Tensor& param) const override;
   Rule rule_;
 };
 
