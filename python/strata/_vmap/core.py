@@ -9,6 +9,7 @@ import threading
 import warnings
 
 from .. import _C
+from .._held import HoldingTensor
 
 Tensor, ops = _C.Tensor, _C.ops
 _set_handlers = _C._set_override_handlers
@@ -29,53 +30,12 @@ def active_levels():
     return getattr(_state, "levels", ())
 
 
-class BatchedTensor(Tensor):
+class BatchedTensor(HoldingTensor):
     """One tensor per slice, inside of a function that vmap() calls. Its shape is that of one slice."""
-
-    @property
-    def device(self):
-        return self._held.device
-
-    @property
-    def requires_grad(self):
-        return self._held.requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, value):
-        self._held.requires_grad_(value)
-
-    @property
-    def is_leaf(self):
-        return self._held.is_leaf
-
-    @property
-    def grad_fn(self):
-        return self._held.grad_fn
 
     @property
     def grad(self):
         return None
-
-    @property
-    def data(self):
-        return self.detach()
-
-    @property
-    def is_cuda(self):
-        return self._held.is_cuda
-
-    @property
-    def is_cpu(self):
-        return self._held.is_cpu
-
-    @property
-    def is_meta(self):
-        return self._held.is_meta
-
-    def requires_grad_(self, requires_grad=True):
-        """Sets whether gradients are recorded, and returns the tensor."""
-        self._held.requires_grad_(requires_grad)
-        return self
 
     def backward(self, *args, **kwargs):
         """Raises: use func.grad inside of vmap."""

@@ -42,7 +42,6 @@ _ABSENT = (
     "torch.masked",
     "torch.monitor",
     "torch.numa",
-    "torch.nested",
     "torch.nn.intrinsic",
     "torch.nn.qat",
     "torch.nn.quantized",
