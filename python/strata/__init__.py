@@ -120,6 +120,7 @@ _LATER = (
     "fx",
     "gemm",
     "library",
+    "masked",
     "multiprocessing",
     "nested",
     "ops",

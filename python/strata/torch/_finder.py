@@ -39,7 +39,6 @@ _ABSENT = (
     "torch.export",
     "torch.futures",
     "torch.fx",
-    "torch.masked",
     "torch.monitor",
     "torch.numa",
     "torch.nn.intrinsic",
