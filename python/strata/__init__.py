@@ -59,7 +59,7 @@ float = float32
 double, half, short, int, long = float64, float16, int16, int32, int64
 cfloat, cdouble = complex64, complex128
 inf, nan, pi, e, newaxis = _C.inf, _C.nan, 3.141592653589793, 2.718281828459045, None
-strided, sparse_coo, sparse_csr = "strided", "sparse_coo", "sparse_csr"
+strided, sparse_coo, sparse_csr, jagged = "strided", "sparse_coo", "sparse_csr", "jagged"
 contiguous_format, preserve_format, channels_last, channels_last_3d = (
     "contiguous_format",
     "preserve_format",
@@ -120,7 +120,9 @@ _LATER = (
     "fx",
     "gemm",
     "library",
+    "masked",
     "multiprocessing",
+    "nested",
     "ops",
     "optim",
     "sparse",

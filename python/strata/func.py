@@ -1,7 +1,18 @@
 """Functions of functions: gradients, Jacobians, and modules as functions of their parameters."""
 
 from . import _C
-from ._func_transforms import grad, grad_and_value, hessian, jacfwd, jacrev, jvp, stack_module_state, vjp, vmap
+from ._func_transforms import (
+    grad,
+    grad_and_value,
+    hessian,
+    jacfwd,
+    jacrev,
+    jvp,
+    linearize,
+    stack_module_state,
+    vjp,
+    vmap,
+)
 
 __all__ = [
     "functional_call",
@@ -11,6 +22,8 @@ __all__ = [
     "jacfwd",
     "jacrev",
     "jvp",
+    "linearize",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",
@@ -49,6 +62,17 @@ def functional_call(module, parameter_and_buffer_dicts, args=None, kwargs=None, 
     finally:
         for table, key, tensor in before:
             table[key] = tensor
+
+
+def replace_all_batch_norm_modules_(root):
+    """Turns the running statistics of all batch norms off, as vmap() over a batch norm in training needs; returns root."""
+    from .nn.modules.batchnorm import _BatchNorm
+
+    for module in root.modules():
+        if isinstance(module, _BatchNorm):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
 
 
 def _merged(given):

@@ -116,8 +116,8 @@ bool Attempt::read(const Overload& o, PyObject* const* values, uint32_t given, P
   const uint32_t count = op.defaults.size;
   uint32_t taken = std::min(given, op.positional);
   if (given >= op.positional && op.positional && op.params[op.positional - 1].type == ParamType::Ints &&
-      (given > op.positional || (PyLong_Check(values[given - 1]) && !PyBool_Check(values[given - 1])))) {
-    // view(2, 3): the trailing integers are one list
+      !PyBool_Check(values[given - 1]) && (given > op.positional || PyLong_Check(values[given - 1]))) {
+    // view(2, 3): the trailing integers are one list; var(1, False) has other parameters
     taken = op.positional - 1;
     if (!parser.ints_from(values + taken, given - taken, args[taken]))
       return reject(fmt::format("argument '{}' must be integers", op.params[taken].name));

@@ -81,6 +81,7 @@ class PoppedMode {
   PoppedMode(const PoppedMode&) = delete;
   PoppedMode& operator=(const PoppedMode&) = delete;
   ~PoppedMode() {
+    if (!modes) modes = new std::vector<PyObject*>;  // the handler entered and left a mode, which freed the empty stack
     modes->push_back(mode_);
     ++active_modes;
   }

@@ -167,7 +167,7 @@ def test_vmap_stacks_the_results_of_slices():
     got = strata.vmap(lambda a, b: (a * b, a.sum()), in_dims=(0, 1), out_dims=(1, 0))(x, y)
     np.testing.assert_allclose(got[0].numpy(), (x * y.t()).t().numpy(), rtol=1e-6)
     np.testing.assert_allclose(got[1].numpy(), x.sum(1).numpy(), rtol=1e-5)
-    with pytest.raises(ValueError, match="one size"):
+    with pytest.raises(ValueError, match="same size"):
         strata.vmap(lambda a, b: a)(strata.ones(2), strata.ones(3))
 
 

@@ -224,6 +224,18 @@ def test_function_with_several_outputs():
     assert gradcheck(Split.apply, leaf(3))
 
 
+def test_checkpoint_of_parameters_with_a_plain_input():
+    layer, x = strata.nn.Linear(3, 2), strata.ones(4, 3)
+    checkpoint(layer, x, use_reentrant=False).sum().backward()
+    assert layer.weight.grad.tolist() == [[4.0] * 3] * 2
+    whole, index = checkpoint(lambda v: (layer(v), v.argmax(1)), x)
+    assert whole.requires_grad and not index.requires_grad
+    assert not checkpoint(strata.exp, x).requires_grad  # nothing to differentiate
+    assert not checkpoint(layer, x, use_reentrant=True).requires_grad  # as in PyTorch
+    with strata.no_grad():
+        assert not checkpoint(layer, x).requires_grad
+
+
 def test_checkpoint():
     calls = []
 

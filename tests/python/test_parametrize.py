@@ -231,3 +231,29 @@ def test_swalr_anneals_and_stays(strategy):
     np.testing.assert_allclose(rates, 0.1 * share + 1.0 * (1 - share))
     with pytest.raises(ValueError, match="anneal_strategy"):
         swa_utils.SWALR(optimizer, 0.1, anneal_strategy="x")
+
+
+@pytest.mark.parametrize("orthogonal_map", [None, "matrix_exp", "cayley", "householder"])
+@pytest.mark.parametrize("shape", [(4, 4), (5, 3), (3, 5)])
+def test_orthogonal_weights_stay_orthogonal(orthogonal_map, shape):
+    layer = strata.nn.utils.parametrizations.orthogonal(strata.nn.Linear(shape[1], shape[0]), "weight", orthogonal_map)
+    optimizer = strata.optim.SGD(layer.parameters(), 0.5)
+    before = layer.weight.detach().clone()
+    for _ in range(3):
+        optimizer.zero_grad()
+        (layer(strata.ones(2, shape[1])) ** 2).sum().backward()
+        optimizer.step()
+    w = layer.weight if shape[0] <= shape[1] else layer.weight.mT
+    np.testing.assert_allclose((w @ w.mT).detach().numpy(), np.eye(min(shape)), atol=1e-5)
+    assert float((layer.weight - before).abs().max()) > 1e-3
+
+
+def test_orthogonal_refuses_what_it_cannot_do():
+    from strata.nn.utils.parametrizations import orthogonal
+
+    with pytest.raises(ValueError, match="matrix"):
+        orthogonal(strata.nn.Linear(2, 2), "bias")
+    with pytest.raises(ValueError, match="no parameter"):
+        orthogonal(strata.nn.Linear(2, 2), "zork")
+    with pytest.raises(ValueError, match="orthogonal_map"):
+        orthogonal(strata.nn.Linear(2, 2), orthogonal_map="zork")

@@ -59,7 +59,8 @@ def grad(
     if only_inputs is not True:
         raise ValueError("grad(only_inputs=False) was removed from PyTorch; use backward() to add to .grad")
     if is_grads_batched:
-        raise NotImplementedError("grad(is_grads_batched=True) is not available; call grad() once per gradient")
+        options = dict(create_graph=create_graph, allow_unused=allow_unused, materialize_grads=materialize_grads)
+        return _of_each(outputs, inputs, grad_outputs, retain_graph, options)
     outputs = (outputs,) if isinstance(outputs, _C.Tensor) else tuple(outputs)
     inputs = (inputs,) if isinstance(inputs, _C.Tensor) else tuple(inputs)
     if grad_outputs is None:
@@ -71,6 +72,22 @@ def grad(
     if materialize_grads:
         grads = tuple(i.new_zeros(i.shape) if g is None else g for g, i in zip(grads, inputs, strict=True))
     return grads
+
+
+def _of_each(outputs, inputs, batches, retain_graph, options):
+    """grad() for each slice of the gradients that are passed back, the results stacked."""
+    if batches is None:
+        raise RuntimeError("grad(is_grads_batched=True): expected grad_outputs with a batch as their first dimension")
+    batches = (batches,) if isinstance(batches, _C.Tensor) else tuple(batches)
+    count = next(b.shape[0] for b in batches if b is not None)
+    rows = []
+    for i in range(count):
+        keep = bool(retain_graph) or i + 1 < count
+        rows.append(grad(outputs, inputs, [None if b is None else b[i] for b in batches], keep, **options))
+    if not rows:
+        inputs = (inputs,) if isinstance(inputs, _C.Tensor) else inputs
+        return tuple(x.new_zeros((0, *x.shape)) for x in inputs)
+    return tuple(None if parts[0] is None else _C.ops["stack"](parts) for parts in zip(*rows, strict=True))
 
 
 def __getattr__(name):  # imported when first used

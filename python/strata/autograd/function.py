@@ -118,6 +118,12 @@ class Function:
 
     @classmethod
     def apply(cls, *args, **kwargs):
+        if _C._function_modes():
+            from .._vmap.functions import apply_function, current_level
+
+            level = current_level()
+            if level is not None:
+                return apply_function(level, cls, args, kwargs)
         ctx = FunctionCtx()
         positions = [i for i, a in enumerate(args) if isinstance(a, _C.Tensor)]
         ctx.needs_input_grad = tuple(isinstance(a, _C.Tensor) and a.requires_grad for a in args)

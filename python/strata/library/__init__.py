@@ -78,7 +78,7 @@ def register_autograd(op, backward, /, *, setup_context=None):
 
 
 def register_vmap(op, func=None, /):
-    """Not available: there is no vmap."""
+    """See CustomOpDef.register_vmap; `op` may be a name."""
     return find(op, "register_vmap").register_vmap(func)
 
 

@@ -220,7 +220,7 @@ class CustomOpDef:
         self._namespace, self._name = split_name(name)
         self._qualname, self._schema = name, schema
         self._kernels = {}  # (function, handle) by device type; None: all devices without their own
-        self._fake = self._backward = self._setup_context = None
+        self._fake = self._backward = self._setup_context = self._vmap = None
         self._recorded = type(f"{self._namespace}_{self._name}", (_Recorded,), {})
         self.__name__ = self.__qualname__ = self._name
 
@@ -276,12 +276,25 @@ class CustomOpDef:
         self._backward, self._setup_context = backward, setup_context
 
     def register_vmap(self, func=None, /):
-        """Not available: there is no vmap."""
-        raise NotImplementedError(f"{self._qualname}: register_vmap is not available, because there is no vmap")
+        """Sets the batching rule for func.vmap(): func(info, in_dims, *args) returns (output, out_dims). Also a decorator.
+
+        Without one, vmap() calls the op once per slice, with a warning.
+        """
+        if func is None:
+            return self.register_vmap
+        _check_callable(func, f"the batching rule of {self._qualname}")
+        self._vmap = func
+        return func
 
     # --- calls ---------------------------------------------------------------------------------------------------------
 
     def __call__(self, *args, **kwargs):
+        if _C._function_modes():
+            from .._vmap.functions import call_custom_op, current_level
+
+            level = current_level()
+            if level is not None:
+                return call_custom_op(level, self, self._vmap, args, kwargs)
         values = self._schema.bind(self._qualname, args, kwargs)
         tensors = list(each_tensor(values))
         kind = self._device_type(values, tensors)

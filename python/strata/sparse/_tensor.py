@@ -2,19 +2,16 @@
 and the values as plain tensors. Functions reach it by __torch_function__; _functions has a table of those it knows."""
 
 from .. import _C
+from .._held import HoldingTensor
 
 Tensor, ops = _C.Tensor, _C.ops
 
 
-class SparseTensor(Tensor):
+class SparseTensor(HoldingTensor):
     """A tensor of which only the listed elements are stored. sparse_coo_tensor(), sparse_csr_tensor() and to_sparse() make
     one. Gradients flow through values()."""
 
     # --- properties of the values ---------------------------------------------------------------------------------------
-
-    @property
-    def device(self):
-        return self._held.device
 
     @property
     def layout(self):
@@ -29,34 +26,6 @@ class SparseTensor(Tensor):
         return self._layout == "sparse_csr"
 
     @property
-    def is_meta(self):
-        return self._held.is_meta
-
-    @property
-    def is_cuda(self):
-        return self._held.is_cuda
-
-    @property
-    def is_cpu(self):
-        return self._held.is_cpu
-
-    @property
-    def is_leaf(self):
-        return self._held.is_leaf
-
-    @property
-    def grad_fn(self):
-        return self._held.grad_fn
-
-    @property
-    def requires_grad(self):
-        return self._held.requires_grad
-
-    @requires_grad.setter
-    def requires_grad(self, value):
-        self._held.requires_grad = value
-
-    @property
     def grad(self):
         grad = self._held.grad
         return None if grad is None else self._with(grad)
@@ -68,10 +37,6 @@ class SparseTensor(Tensor):
                 f"grad: expected None or a sparse tensor of {self._nnz()} elements, got {type(value).__name__}"
             )
         self._held.grad = None if value is None else value._held
-
-    @property
-    def data(self):
-        return self.detach()
 
     @property
     def T(self):
@@ -203,11 +168,6 @@ class SparseTensor(Tensor):
     def clone(self, **_):
         """A copy, through which gradients flow."""
         return rebuilt(self, self._map_places(lambda t: t.clone()), self._held.clone())
-
-    def requires_grad_(self, requires_grad=True):
-        """Sets whether gradients are recorded, and returns the tensor."""
-        self._held.requires_grad_(requires_grad)
-        return self
 
     def retain_grad(self):
         """Keeps the gradient after backward()."""

@@ -1,22 +1,24 @@
-"""torch._C._functorch: questions about wrapped tensors. vmap and grad call their function with ordinary ones."""
+"""torch._C._functorch: questions about the tensors of vmap(). grad() has ordinary ones."""
+
+from .._vmap.functions import is_batched as is_batchedtensor
 
 
-def is_batchedtensor(tensor):
-    """False: there are no wrapped tensors."""
+def is_gradtrackingtensor(tensor):
+    """False: grad() calls its function with ordinary tensors."""
     return False
 
 
-is_legacy_batchedtensor = is_gradtrackingtensor = is_batchedtensor
+is_legacy_batchedtensor = is_gradtrackingtensor
 
 
 def get_unwrapped(tensor):
-    """The tensor itself."""
-    return tensor
+    """All slices of a batched tensor, the batch first; another tensor itself."""
+    return tensor._held if is_batchedtensor(tensor) else tensor
 
 
 def _add_batch_dim(tensor, batch_dim, level):
-    """Raises: vmap has no tensors of its own."""
-    raise NotImplementedError("torch._C._functorch: vmap calls its function once per slice; use torch.vmap or a loop")
+    """Raises: batched tensors exist only inside of vmap()."""
+    raise NotImplementedError("torch._C._functorch: batched tensors are made by torch.vmap; call it instead")
 
 
 _remove_batch_dim = _add_batch_dim

@@ -250,39 +250,6 @@ def dropout_(input, p, train):
     return input.copy_(strata.nn.functional.dropout(input, p, train)) if train else input
 
 
-def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
-    """func for each slice of its arguments along in_dims, the results stacked along out_dims: one call per slice."""
-    from ..utils import _pytree
-
-    def batched(*args, **kwargs):
-        dims = in_dims if isinstance(in_dims, tuple) else (in_dims,) * len(args)
-        if len(dims) != len(args):
-            raise ValueError(f"vmap: in_dims has {len(dims)} entries for {len(args)} arguments")
-        leaves = []  # (flat arguments, their dims, how to build them again)
-        for arg, dim in zip(args, dims, strict=True):
-            flat, spec = _pytree.tree_flatten(arg)
-            each = [dim] * len(flat) if dim is None or isinstance(dim, int) else _pytree.tree_flatten(dim)[0]
-            leaves.append((flat, each, spec))
-        sizes = {t.shape[d] for flat, each, _ in leaves for t, d in zip(flat, each, strict=True) if d is not None}
-        if len(sizes) != 1:
-            raise ValueError(f"vmap: expected all mapped arguments to have one size, found {sorted(sizes)}")
-        results = []
-        for i in builtins_range(sizes.pop()):
-            slices = [
-                _pytree.tree_unflatten(
-                    [t if d is None else t.select(d, i) for t, d in zip(flat, each, strict=True)], spec
-                )
-                for flat, each, spec in leaves
-            ]
-            results.append(_pytree.tree_flatten(func(*slices, **kwargs)))
-        spec = results[0][1]
-        outs = out_dims if isinstance(out_dims, tuple) else (out_dims,) * len(results[0][0])
-        joined = [strata.stack([r[0][k] for r in results], d) for k, d in enumerate(outs)]
-        return _pytree.tree_unflatten(joined, spec)
-
-    return batched
-
-
 def __getattr__(name):
     if name in _FUNCTIONAL:
         return getattr(strata.nn.functional, name)

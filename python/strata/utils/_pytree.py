@@ -142,11 +142,12 @@ def _named_flatten(x):
 
 
 def _named_unflatten(children, context):
-    return context(*children)
+    return context(*children) if hasattr(context, "_fields") else context(children)
 
 
 def _named_flatten_with_keys(x):
-    return [(GetAttrKey(name), child) for name, child in zip(x._fields, x, strict=True)], type(x)
+    fields = x._fields if hasattr(x, "_fields") else type(x).__match_args__
+    return [(GetAttrKey(name), child) for name, child in zip(fields, x, strict=True)], type(x)
 
 
 register_pytree_node(list, _list_flatten, _list_unflatten, flatten_with_keys_fn=_list_flatten_with_keys)
@@ -184,7 +185,10 @@ _is_namedtuple_instance = is_namedtuple_instance
 def _get_node_type(tree):
     """The key of the tree's node in SUPPORTED_NODES; the type itself if it is a leaf."""
     kind = type(tree)
-    return namedtuple if kind not in SUPPORTED_NODES and is_namedtuple_instance(tree) else kind
+    if kind in SUPPORTED_NODES or not isinstance(tree, tuple):
+        return kind
+    # The results of ops with names, such as return_types.max, are structure sequences.
+    return namedtuple if hasattr(kind, "_fields") or hasattr(kind, "n_sequence_fields") else kind
 
 
 def tree_is_leaf(tree, is_leaf=None):

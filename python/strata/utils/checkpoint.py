@@ -29,7 +29,7 @@ def _with_autocast(state):
 
 class _Checkpoint(Function):
     @staticmethod
-    def forward(ctx, function, kwargs, preserve_rng_state, *args):
+    def forward(ctx, function, kwargs, preserve_rng_state, anchor, *args):
         ctx.function, ctx.kwargs = function, kwargs
         ctx.autocast_state = _autocast_state()
         ctx.rng_state = get_rng_state() if preserve_rng_state else None
@@ -37,7 +37,19 @@ class _Checkpoint(Function):
             None if isinstance(a, _C.Tensor) else a for a in args
         ]  # tensors are saved, and freed with the graph
         ctx.save_for_backward(*[a if isinstance(a, _C.Tensor) else None for a in args])
-        return function(*args, **kwargs)
+        if anchor is None:
+            return function(*args, **kwargs)
+        with enable_grad():  # only this tells whether the function has parameters to differentiate
+            out = function(*args, **kwargs)
+        several = isinstance(out, tuple)
+        outs = [o.detach() if isinstance(o, _C.Tensor) else o for o in (out if several else (out,))]
+        constant = [
+            d
+            for o, d in zip(out if several else (out,), outs, strict=True)
+            if isinstance(o, _C.Tensor) and not o.requires_grad
+        ]
+        ctx.mark_non_differentiable(*constant)
+        return tuple(outs) if several else outs[0]
 
     @staticmethod
     def backward(ctx, *grads):
@@ -56,12 +68,17 @@ class _Checkpoint(Function):
         outs = out if isinstance(out, tuple) else (out,)
         pairs = [(o, g) for o, g in zip(outs, grads, strict=True) if isinstance(o, _C.Tensor) and o.requires_grad]
         _C._backward([o for o, _ in pairs], [g for _, g in pairs], False, False, None)
-        return (None, None, None, *[a.grad if isinstance(a, _C.Tensor) else None for a in args])
+        return (None, None, None, None, *[a.grad if isinstance(a, _C.Tensor) else None for a in args])
 
 
 def checkpoint(function, *args, use_reentrant=None, preserve_rng_state=True, **kwargs):
-    """function(*args, **kwargs), whose intermediate results are discarded and recomputed in backward."""
-    return _Checkpoint.apply(function, kwargs, preserve_rng_state, *args)
+    """function(*args, **kwargs), whose intermediate results are discarded and recomputed in backward.
+
+    Parameters that the function uses get gradients also if no argument requires one, unless use_reentrant is True."""
+    anchor = None
+    if use_reentrant is not True and not any(isinstance(a, _C.Tensor) and a.requires_grad for a in args):
+        anchor = _C.ops["empty"]([0], requires_grad=True)
+    return _Checkpoint.apply(function, kwargs, preserve_rng_state, anchor, *args)
 
 
 def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
@@ -78,5 +95,5 @@ def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwar
         return forward
 
     for start in range(0, len(functions), size):
-        input = checkpoint(run(functions[start : start + size]), input, **kwargs)
+        input = checkpoint(run(functions[start : start + size]), input, use_reentrant=use_reentrant, **kwargs)
     return input

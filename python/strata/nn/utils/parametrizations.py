@@ -1,11 +1,11 @@
-"""Built-in parametrizations: weight norm and spectral norm."""
+"""Built-in parametrizations: weight norm, spectral norm and orthogonal matrices."""
 
 from ... import _C
 from ...autograd import no_grad
 from ..module import Module
 from . import parametrize
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 _op = _C.ops
 
 
@@ -96,4 +96,83 @@ def spectral_norm(module, name="weight", n_power_iterations=1, eps=1e-12, dim=No
         raise ValueError(f"Module '{type(module).__name__}' has no parameter or buffer with name '{name}'")
     norm = SpectralNorm(weight, n_power_iterations, rows_of(module) if dim is None else dim, eps)
     parametrize.register_parametrization(module, name, norm)
+    return module
+
+
+def _orthogonal_factor(matrix):
+    """The orthogonal factor of a QR decomposition, with signs that leave an orthogonal matrix as it is."""
+    reflectors, tau = _op["geqrf"](matrix)
+    return _op["linalg.householder_product"](reflectors, tau) * reflectors.diagonal(0, -2, -1).sgn().unsqueeze(-2)
+
+
+class _Orthogonal(Module):
+    """Orthogonal columns (rows, if it is wide) from a triangle of free numbers, by one of three maps."""
+
+    def __init__(self, orthogonal_map, use_trivialization):
+        super().__init__()
+        self.map = orthogonal_map
+        if use_trivialization:
+            self.register_buffer("base", None)
+        self.use_trivialization = use_trivialization
+
+    def forward(self, X):
+        wide = X.shape[-2] < X.shape[-1]
+        X = X.mT if wide else X
+        n, k = X.shape[-2:]
+        if self.map == "householder":
+            A = X.tril(-1)
+            tau = 2.0 / (1.0 + (A * A).sum(-2))
+            Q = _op["linalg.householder_product"](A, tau) * X.diagonal(0, -2, -1).int().unsqueeze(-2)
+        else:
+            X = X.tril()
+            if n != k:
+                X = _op["cat"]([X, X.new_zeros((*X.shape[:-1], n - k))], -1)
+            A = X - X.mH
+            if self.map == "matrix_exp":
+                Q = _op["linalg.matrix_exp"](A)
+            else:
+                one = _op["eye"](n, dtype=A.dtype, device=A.device)
+                Q = _op["linalg.solve"](one - 0.5 * A, one + 0.5 * A)
+            Q = Q[..., :k]
+        if self.use_trivialization:
+            Q = self.base @ Q
+        return Q.mT if wide else Q
+
+    def right_inverse(self, Q):
+        wide = Q.shape[-2] < Q.shape[-1]
+        Q = (Q.mT if wide else Q).detach()
+        n, k = Q.shape[-2:]
+        if not self.use_trivialization:
+            if self.map != "householder":
+                raise NotImplementedError(
+                    "orthogonal: assigning a weight needs use_trivialization=True for matrix_exp and cayley"
+                )
+            A, _ = _op["geqrf"](Q)
+            diagonal = A.diagonal(0, -2, -1)
+            diagonal.sign_()
+            diagonal[diagonal == 0.0] = 1.0
+            return A.mT if wide else A
+        full = Q if n == k else _op["cat"]([Q, Q.new_empty((*Q.shape[:-1], n - k)).normal_()], -1)
+        self.base = _orthogonal_factor(full)
+        start = _op["zeros_like"](Q)
+        start.diagonal(0, -2, -1).fill_(-1.0)
+        return start.mT if wide else start
+
+
+def orthogonal(module, name="weight", orthogonal_map=None, *, use_trivialization=True):
+    """Makes a parameter an orthogonal matrix, of orthonormal rows or columns if it is not square.
+
+    orthogonal_map: "matrix_exp" (for square matrices), "cayley" or "householder" (for others)."""
+    weight = getattr(module, name, None)
+    if not isinstance(weight, _C.Tensor):
+        raise ValueError(f"orthogonal: the module has no parameter or buffer {name!r}")
+    if weight.dim() < 2:
+        raise ValueError(f"orthogonal: expected a matrix or batch of matrices, got {weight.dim()} dimensions")
+    if orthogonal_map is None:
+        orthogonal_map = "matrix_exp" if weight.shape[-2] == weight.shape[-1] else "householder"
+    if orthogonal_map not in ("matrix_exp", "cayley", "householder"):
+        raise ValueError(
+            f'orthogonal_map has to be one of "matrix_exp", "cayley", "householder". Got: {orthogonal_map}'
+        )
+    parametrize.register_parametrization(module, name, _Orthogonal(orthogonal_map, use_trivialization), unsafe=True)
     return module

@@ -1,0 +1,1 @@
+"""vmap: functions of one slice that run on all slices at once. See docs/internals/vmap.md."""

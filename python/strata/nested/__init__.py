@@ -1,0 +1,103 @@
+"""Nested tensors: batches of tensors of different lengths, by the names of torch.nested."""
+
+from .. import _C
+from ._tensor import NestedTensor, packed
+
+ops, Tensor = _C.ops, _C.Tensor
+
+__all__ = [
+    "NestedTensor",
+    "as_nested_tensor",
+    "nested_tensor",
+    "nested_tensor_from_jagged",
+    "to_padded_tensor",
+]
+_LAYOUTS = ("strided", "jagged")
+
+
+def _check_layout(layout):
+    if layout not in (None, *_LAYOUTS):
+        raise RuntimeError(f"nested tensors have the layouts strided and jagged, got {layout}")
+    return layout or "strided"
+
+
+def _packed_list(tensors, layout):
+    if not tensors:
+        raise RuntimeError("a nested tensor needs at least one component; found an empty list")
+    first = tensors[0]
+    for t in tensors:
+        if t.dim() == 0 or t.dim() != first.dim() or t.dtype is not first.dtype or t.device != first.device:
+            raise RuntimeError(
+                "nested tensors need components of one dtype, device and number of dimensions, at least one; got "
+                f"{first.dtype} of {list(first.shape)} and {t.dtype} of {list(t.shape)}"
+            )
+        if t.shape[1:] != first.shape[1:]:
+            raise NotImplementedError(
+                f"components may differ in their first dimension only, got shapes {list(first.shape)} and {list(t.shape)}"
+            )
+    lengths = [t.shape[0] for t in tensors]
+    starts = [0]
+    for n in lengths:
+        starts.append(starts[-1] + n)
+    offsets = _C.tensor(starts, dtype=_C.int64, device=first.device)
+    return packed(ops["cat"](tensors) if len(tensors) > 1 else first.clone(), offsets, max(lengths), 1, layout)
+
+
+def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
+    """A nested tensor of copies of the given tensors, arrays or lists; it has no history.
+
+    >>> strata.nested.nested_tensor([[1.0, 2.0], [3.0]]).to_padded_tensor(0)
+    tensor([[1., 2.],
+            [3., 0.]])
+    """
+    layout = _check_layout(layout)
+    parts = [t.detach() if isinstance(t, Tensor) else _C.tensor(t) for t in tensor_list]
+    parts = [t.to(device=device or t.device, dtype=dtype or t.dtype) for t in parts]
+    return _packed_list(parts, layout).requires_grad_(requires_grad)
+
+
+def as_nested_tensor(ts, dtype=None, device=None, layout=None):
+    """A nested tensor of the given tensors, to which gradients flow; a dense tensor is a batch of equal lengths."""
+    layout = _check_layout(layout)
+    if isinstance(ts, NestedTensor):
+        return ts.to(device=device or ts.device, dtype=dtype or ts.dtype)
+    if isinstance(ts, Tensor) and ts.dim() < 2:
+        raise RuntimeError(f"as_nested_tensor: expected a tensor of at least 2 dimensions, got {ts.dim()}")
+    parts = list(ts.unbind(0)) if isinstance(ts, Tensor) else list(ts)
+    if not all(isinstance(t, Tensor) for t in parts):
+        raise TypeError("as_nested_tensor: expected a list of Tensors; nested_tensor() takes numbers")
+    return _packed_list([t.to(device=device or t.device, dtype=dtype or t.dtype) for t in parts], layout)
+
+
+def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=None, min_seqlen=None, max_seqlen=None):
+    """A nested tensor over packed rows: values [rows, ...] and the place of each component's first row, or the lengths."""
+    if jagged_dim not in (None, 1):
+        raise NotImplementedError(f"nested_tensor_from_jagged: jagged_dim must be 1, got {jagged_dim}")
+    if offsets is None and lengths is None:
+        raise RuntimeError("nested_tensor_from_jagged: at least one of offsets or lengths is required")
+    if offsets is None:
+        offsets = ops["cat"]([lengths.new_zeros(1), lengths.cumsum(0)])
+    elif lengths is not None:
+        raise NotImplementedError(
+            "nested_tensor_from_jagged: gaps between components (lengths with offsets) are missing"
+        )
+    offsets = offsets.detach().to(_C.int64)
+    if offsets.dim() != 1 or offsets.numel() == 0 or values.dim() == 0:
+        raise RuntimeError(
+            "nested_tensor_from_jagged: expected a vector of offsets, and values with a dimension of rows"
+        )
+    steps = offsets[1:] - offsets[:-1]
+    if int(offsets[0]) != 0 or int(offsets[-1]) != values.shape[0] or bool((steps < 0).any()):
+        raise RuntimeError(
+            f"nested_tensor_from_jagged: offsets must rise from 0 to the number of rows, {values.shape[0]}, got "
+            f"{offsets.tolist()[:8]}"
+        )
+    longest = int(steps.max()) if steps.numel() else 0
+    return packed(values, offsets, longest, 1, "jagged")
+
+
+def to_padded_tensor(input, padding, output_size=None):
+    """A dense tensor with padding after each component."""
+    if not isinstance(input, NestedTensor):
+        raise RuntimeError("to_padded_tensor: expected a nested tensor")
+    return input.to_padded_tensor(padding, output_size)
