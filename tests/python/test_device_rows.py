@@ -94,6 +94,8 @@ def test_gradient_of_logsumexp_is_the_softmax(dim, dtype, atol, device):
 def test_logsumexp_of_nothing(device):
     np.testing.assert_array_equal(here(strata.empty(3, 0, device=device).logsumexp(1)), np.full(3, -INF))
     assert strata.empty(0, 3, device=device).logsumexp(1).shape == (0,)
+    with pytest.raises(NotImplementedError, match="logsumexp: not implemented for float8_e4m3fn"):
+        strata.ones(2, 3, device=device).to(strata.float8_e4m3fn).logsumexp(1)
 
 
 @pytest.mark.parametrize("dtype", [*FLOATS, "int64"])

@@ -9,6 +9,7 @@
 #include "base/host_memory.h"
 #include "cpu/movement/copy.h"
 #include "cpu/reference.h"
+#include "cuda/movement/pad.h"
 #include "ops/geometry.h"
 #include "ops/indexing/indexing.h"
 #include "ops/transfer.h"
@@ -59,6 +60,16 @@ void run_constant(const Call& c) {
   }
   copy_values(*show(c.out(), to), *show(alias(input), from));
 }
+
+template <class F> auto on_device(const Call& c, const F& f) {
+  const args::constant_pad_nd a(c);
+  const Pads p(a.input(), a.pad());
+  const Tensor value = make_tensor({}, a.input().dtype);
+  cpu::fill_reference(*value, a.value());
+  return f(cuda::Padding{a.input(), *c.out(), p.before, value.bytes()});
+}
+void pad_on_device(const Call& c) { on_device(c, cuda::pad); }
+const char* device_objection(const Call& c) { return on_device(c, cuda::pad_objection); }
 
 void plain_constant(const Call& c) {
   const args::constant_pad_nd a(c);
@@ -159,6 +170,7 @@ STRATA_OP(constant_pad_nd, "constant_pad_nd(Tensor input, int[] pad, Scalar valu
   })
   .kernel("fill_and_copy", run_constant)
   .kernel("reference", plain_constant)
+  .cuda("one_pass", pad_on_device, device_objection)
   .cuda("fill_and_copy", run_constant)
   .grad([](const grads::constant_pad_nd& c, const Tensor& g) -> Grads {
     Dims back(c.pad());

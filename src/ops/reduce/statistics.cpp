@@ -127,6 +127,7 @@ Tensor covariance(const Tensor& input, int64_t correction, const Tensor& fweight
 
 // Several passes over x, which many threads share whatever the shape is.
 Tensor logsumexp_in_passes(const Tensor& x, IntList dim, bool keepdim) {
+  if (x.numel() == 0) return log(sum(exp(x), OptIntList(dim), keepdim));
   Tensor most;
   {
     Scoped mode(thread_state.grad_mode, false);
@@ -152,6 +153,8 @@ STRATA_OP(logsumexp_rows, "_logsumexp_rows(Tensor input) -> Tensor")
   .infer([](const args::logsumexp_rows& c) {
     const TensorImpl& x = c.input();
     STRATA_CHECK(x.ndim > 0, Runtime, "logsumexp: expected rows, got a tensor without dimensions");
+    STRATA_CHECK(kFloatingTypes.has(x.dtype), NotImplemented,
+                 "logsumexp: not implemented for {}; convert it to float32", name_of(x.dtype));
     c.out()->dtype = x.dtype;
     c.out()->set_shape(x.sizes().first(static_cast<size_t>(x.ndim) - 1));
   })
@@ -194,7 +197,7 @@ STRATA_OP(logsumexp, "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> 
   .alias("special.logsumexp")
   .composite([](const Tensor& input, IntList dim, bool keepdim) {
     const Tensor x = is_floating(input.dtype()) ? input : to(input, default_dtype());
-    if (x.numel() == 0) return log(sum(exp(x), OptIntList(dim), keepdim));
+    if (x.numel() == 0) return logsumexp_in_passes(x, dim, keepdim);
     const uint32_t reduced = reduced_mask(*x, OptIntList(dim), "logsumexp");
     constexpr int64_t kFewRows = 64, kLongRow = 1 << 15;  // rows that one thread or block would take long for
     const int64_t n = reduced_count(*x, reduced), rows = x.numel() / n;
