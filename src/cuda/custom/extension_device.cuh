@@ -1,7 +1,7 @@
 // Included before the kernels of load_inline: what device code written for nvcc and PyTorch's headers expects.
 #pragma once
-#include "cuda/custom/elements.cuh"
 #include <stdint.h>
+#include "cuda/custom/elements.cuh"
 
 #define FLT_MAX 3.402823466e+38f
 #define FLT_MIN 1.175494351e-38f
