@@ -132,7 +132,10 @@ PyObject* py_forget_tuning(PyObject*, PyObject*) {
   });
 }
 
-PyObject* py_manual_seed(PyObject* module, PyObject* seed) {
+PyObject* py_manual_seed(PyObject* module, PyObject* args, PyObject* keywords) {
+  const char* names[] = {"seed", nullptr};
+  PyObject* seed;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:manual_seed", const_cast<char**>(names), &seed)) return nullptr;
   return guarded([&] {
     manual_seed(seed_of(seed));
     return PyObject_GetAttrString(module, "default_generator");
@@ -331,8 +334,8 @@ PyMethodDef functions[] = {
    "more are passed over. None lifts the limit."},
   {"_prefer_kernel", py_prefer_kernel, METH_O, "For tests: the kernel that explained calls take where it is ready."},
   {"_forget_tuning", py_forget_tuning, METH_NOARGS, "Forgets the times that tune() measured."},
-  {"manual_seed", py_manual_seed, METH_O,
-   "manual_seed($module, seed, /)\n--\n\nSeeds the default generator and returns it."},
+  {"manual_seed", method(py_manual_seed), METH_VARARGS | METH_KEYWORDS,
+   "manual_seed($module, seed)\n--\n\nSeeds the default generator and returns it."},
   {"_set_package_name", py_set_package_name, METH_O, "The name before the dot in printed types: 'strata' or 'torch'."},
   {"get_default_dtype", py_default_dtype, METH_NOARGS,
    "get_default_dtype($module, /)\n--\n\nThe dtype of floating-point results made from nothing."},

@@ -212,7 +212,10 @@ void generator_dealloc(PyObject* o) {
   type->tp_free(o);
   Py_DECREF(type);
 }
-PyObject* generator_manual_seed(PyObject* o, PyObject* seed) {
+PyObject* generator_manual_seed(PyObject* o, PyObject* args, PyObject* keywords) {
+  const char* names[] = {"seed", nullptr};
+  PyObject* seed;
+  if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:manual_seed", const_cast<char**>(names), &seed)) return nullptr;
   return guarded([&] {
     generator_at(o).manual_seed(seed_of(seed));
     return Py_NewRef(o);
@@ -235,8 +238,8 @@ PyObject* generator_set_state(PyObject* o, PyObject* state) {
 }
 PyObject* generator_device(PyObject* o, void*) { return wrap(reinterpret_cast<PyGenerator*>(o)->device); }
 PyMethodDef generator_methods[] = {
-  {"manual_seed", generator_manual_seed, METH_O,
-   "manual_seed($self, seed, /)\n--\n\nStarts the stream of this seed from its beginning."},
+  {"manual_seed", method(generator_manual_seed), METH_VARARGS | METH_KEYWORDS,
+   "manual_seed($self, seed)\n--\n\nStarts the stream of this seed from its beginning."},
   {"initial_seed", generator_initial_seed, METH_NOARGS, "initial_seed($self, /)\n--\n\nThe seed in use."},
   {"seed", generator_seed, METH_NOARGS, "seed($self, /)\n--\n\nTakes a fresh seed from the system and returns it."},
   {"get_state", generator_get_state, METH_NOARGS, "get_state($self, /)\n--\n\nSeed and position, as a uint8 tensor."},

@@ -341,3 +341,25 @@ def test_shared_tensors_keep_values_layout_and_gradients():
     assert strata.zeros(0, 3).share_memory_().shape == (0, 3) and strata.tensor(5).share_memory_().item() == 5
     with pytest.raises(RuntimeError, match="no memory"):
         strata.ones(2, device="meta").share_memory_()
+
+
+def test_copies_of_views():
+    x = strata.arange(6.0).reshape(2, 3)
+    copy = strata.view_copy(x.t(), (6,))
+    assert copy.tolist() == [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]
+    assert strata.view_copy(strata.ones(1), strata.int32).tolist() == [1065353216]
+    first, second = strata.split_with_sizes_copy(x, [1, 2], dim=1)
+    first.zero_()
+    assert x[1, 0] == 3 and second.tolist() == [[1.0, 2.0], [4.0, 5.0]]
+    targets = [strata.zeros(2, 1), strata.zeros(2, 2)]
+    strata.split_with_sizes_copy(x, [1, 2], 1, out=targets)
+    assert targets[1].tolist() == second.tolist()
+    with pytest.raises(RuntimeError, match="2 tensors"):
+        strata.split_with_sizes_copy(x, [1, 2], 1, out=targets[:1])
+
+
+def test_seeds_by_name():
+    strata.manual_seed(seed=3)
+    first = strata.rand(2)
+    generator = strata.Generator().manual_seed(seed=3)
+    assert strata.equal(first, strata.rand(2, generator=generator))

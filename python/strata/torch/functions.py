@@ -245,6 +245,24 @@ def instance_norm(input, weight, bias, running_mean, running_var, use_input_stat
     )
 
 
+def view_copy(input, size, *, out=None):
+    """A copy in another shape, or of the same bytes in another dtype."""
+    made = input.view(size) if isinstance(size, _C.dtype) else input.reshape(size)
+    return made.clone() if out is None else out.copy_(made)
+
+
+def split_with_sizes_copy(input, split_sizes, dim=0, *, out=None):
+    """Copies of pieces of the given sizes; with out they are written to those tensors."""
+    pieces = input.split_with_sizes(split_sizes, dim)
+    if out is None:
+        return tuple(p.clone() for p in pieces)
+    if len(out) != len(pieces):
+        raise RuntimeError(f"split_with_sizes_copy: expected {len(pieces)} tensors in out, got {len(out)}")
+    for target, piece in zip(out, pieces, strict=True):
+        target.copy_(piece)
+    return None
+
+
 def dropout_(input, p, train):
     """Zeroes elements with probability p, in place."""
     return input.copy_(strata.nn.functional.dropout(input, p, train)) if train else input
