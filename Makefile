@@ -83,7 +83,7 @@ test-python: build
 	else echo "no Python tests in this checkout"; fi
 
 # The loop of somebody who writes an op or a module: C++ tests and benchmarks are not built.
-check: named package ## While writing an op or module: build, write the reference, run its Python tests, lint (NAME="glu or GLU")
+check: named package ## While writing an op or module: build, write the reference, run its Python tests, lint (NAME="glu or nansum")
 	@cmake --build $(BUILD) -j $(JOBS) --target module_parity
 	@$(ENV) $(PYTHON) tools/gen_docs.py
 	@$(ENV) PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest -q $(PYTEST_ARGS) -k "$(NAME) or test_languages or every_module" \

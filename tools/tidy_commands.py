@@ -1,4 +1,5 @@
 """Writes compile commands for clang-tidy: in a unity build, CMake lists only the joined files, not the sources in them.
+Precompiled headers are left out, which clang cannot read if GCC made them.
 
 usage: tidy_commands.py BUILD > compile_commands.json
 """
@@ -21,7 +22,8 @@ def main():
     rows = []
     for row in commands:
         for source in sources(pathlib.Path(row["file"])):
-            rows.append(row | {"file": source, "command": row["command"].replace(row["file"], source)})
+            command = re.sub(r"-Winvalid-pch | -include \S*cmake_pch\.hxx", "", row["command"])
+            rows.append(row | {"file": source, "command": command.replace(row["file"], source)})
     json.dump(rows, sys.stdout, indent=1)
 
 

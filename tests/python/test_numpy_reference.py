@@ -7,6 +7,7 @@ import pytest
 import strata
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from strata.nn import functional as F
 
 
 @st.composite
@@ -83,6 +84,27 @@ def test_unary(name, dtype):
         if dtype == "float64"
         else 1e-37 + (2e-6 if name in ("sin", "tan", "cos", "sinc") else 0),
     )
+
+
+# Functions that NumPy does not have: strata's, and the same as a formula over float64.
+FORMULAS = {
+    "softsign": (F.softsign, lambda x: x / (1 + np.abs(x))),
+    "leaky_relu": (lambda x: F.leaky_relu(x, 0.3), lambda x: np.where(x > 0, x, 0.3 * x)),
+    "silu": (F.silu, lambda x: x / (1 + np.exp(-x))),
+    "hardtanh": (F.hardtanh, lambda x: np.clip(x, -1, 1)),
+    "glu": (F.glu, lambda x: x[:, :20] / (1 + np.exp(-x[:, 20:]))),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize("device", ["cpu", "vgpu"])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_formula(name, device, dtype):
+    function, formula = FORMULAS[name]
+    x = np.linspace(-9, 9, 280).reshape(7, 40).astype(dtype)
+    got = function(strata.from_numpy(x).to(device)).cpu().numpy()
+    tolerance = 1e-12 if dtype == "float64" else 2e-6
+    np.testing.assert_allclose(got, formula(x.astype(np.float64)), rtol=tolerance, atol=tolerance)
 
 
 REDUCTIONS = dict(
