@@ -18,6 +18,10 @@ if(TARGET strata_onednn)
   get_target_property(dnnl_file DNNL::dnnl IMPORTED_LOCATION_RELEASE)
   if(dnnl_file AND NOT dnnl_file MATCHES "^/usr/(local/)?lib")
     install(FILES ${dnnl_file} DESTINATION ${CMAKE_INSTALL_LIBDIR} RENAME libdnnl.so.3)
+    if(CMAKE_STRIP)  # its symbols for debuggers are a fifth of it
+      install(CODE "execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-unneeded
+        \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/libdnnl.so.3\")")
+    endif()
   endif()
 endif()
 

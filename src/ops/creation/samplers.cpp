@@ -129,7 +129,11 @@ STRATA_OP(_standard_log_gamma, "_standard_log_gamma(Tensor input, Generator? gen
 
 STRATA_OP(_normalize_logs, "_normalize_logs(Tensor input) -> Tensor")
   .doc("Softmax along the last dimension, with the same bits on every device.")
-  .infer(infer_like_input<args::_normalize_logs>)
+  .infer([](const Call& c) {
+    STRATA_CHECK(args::_normalize_logs(c).input().ndim > 0, Runtime,
+                 "_normalize_logs: expected at least 1 dimension, got a tensor of shape []");
+    infer_like_input<args::_normalize_logs>(c);
+  })
   .kernel("rows", run_normalize<cpu::normalize_logs>)
   .kernel("reference", run_normalize<cpu::normalize_logs_reference>)
   .cuda("rows", normalize_on_device)
@@ -139,7 +143,9 @@ STRATA_OP(_normalize_logs, "_normalize_logs(Tensor input) -> Tensor")
   })
   .helper()
   .dtypes(kFloatingTypes)
-  .samples({"f(3,4)", "f(2,1)", "f(0,3)", "f(2,0)"});
+  .samples({"f(3,4)", "f(2,1)", "f(0,3)", "f(2,0)"})
+  .error("f()", ErrorKind::Runtime, "at least 1 dimension");
+
 STRATA_OP(_sample_dirichlet, "_sample_dirichlet(Tensor input, Generator? generator=None) -> Tensor")
   .doc(
     "Random points of the simplex, with the concentrations in the last dimension of input.\n\n>>> "
