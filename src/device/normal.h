@@ -43,15 +43,10 @@ STRATA_PHILOX_FN double minus_two_logs(float y) {
   return fma(-4 * f, series, e * -1.38629436111989061884);
 }
 
-// even and odd become radius * cos(2 pi v) and radius * sin(2 pi v), with the radius given by u.
-STRATA_PHILOX_FN void normal_pair(float u, float v, float& even, float& odd) {
-  const double square = minus_two_logs(1 - u);
-  const float near = sqrtf(fmaxf(static_cast<float>(square), 1e-30F)), half = 0.5F / near;  // never divides by 0
-  const double root = near, radius = fma(fma(-root, root, square), static_cast<double>(half), root);
-  const float turn = 4 * v, quarter = floorf(turn + 0.5F);  // a sum above 4 may be rounded, but not below 4
-  const int quadrant = static_cast<int>(quarter) & 3;
-  const double x = static_cast<double>(turn - quarter) * 1.57079632679489661923, s = x * x;
-  double sine = -1.0 / 39916800;  // Taylor's series: |x| is at most pi / 4
+// even and odd become radius * cos(t) and radius * sin(t) for the angle t = x + quarter * pi / 2, with |x| at most pi / 4.
+STRATA_PHILOX_FN void point_on_circle(double radius, double x, uint32_t quarter, float& even, float& odd) {
+  const double s = x * x;
+  double sine = -1.0 / 39916800;  // Taylor's series
   sine = fma(sine, s, 1.0 / 362880);
   sine = fma(sine, s, -1.0 / 5040);
   sine = fma(sine, s, 1.0 / 120);
@@ -64,9 +59,19 @@ STRATA_PHILOX_FN void normal_pair(float u, float v, float& even, float& odd) {
   cosine = fma(cosine, s, -1.0 / 2);
   cosine = fma(cosine, s, 1.0);
   const float along = static_cast<float>(radius * cosine), across = static_cast<float>(radius * sine);
-  const float c = quadrant & 1 ? across : along, d = quadrant & 1 ? along : across;
-  even = quadrant == 1 || quadrant == 2 ? -c : c;
-  odd = quadrant >= 2 ? -d : d;
+  const float c = quarter & 1 ? across : along, d = quarter & 1 ? along : across;
+  even = (quarter + 1) & 2 ? -c : c;
+  odd = quarter & 2 ? -d : d;
+}
+
+// even and odd become radius * cos(2 pi v) and radius * sin(2 pi v), with the radius given by u.
+STRATA_PHILOX_FN void normal_pair(float u, float v, float& even, float& odd) {
+  const double square = minus_two_logs(1 - u);
+  const float near = sqrtf(fmaxf(static_cast<float>(square), 1e-30F)), half = 0.5F / near;  // never divides by 0
+  const double root = near, radius = fma(fma(-root, root, square), static_cast<double>(half), root);
+  const float turn = 4 * v, quarter = floorf(turn + 0.5F);  // a sum above 4 may be rounded, but not below 4
+  point_on_circle(radius, static_cast<double>(turn - quarter) * 1.57079632679489661923, static_cast<uint32_t>(quarter),
+                  even, odd);
 }
 
 // The functions below give the bits of normal_pair in fewer instructions of a GPU: from the words themselves, without the
@@ -139,24 +144,8 @@ STRATA_PHILOX_FN void normal_pair_of(uint32_t u, uint32_t v, float& even, float&
   const float near = plain_root(fmaxf(static_cast<float>(square), 1e-30F)), half = 0.5F * plain_inverse(near);
   const double root = plain_double(near), radius = fma(fma(-root, root, square), plain_double(half), root);
   const uint32_t quarter = (v + (1u << 21)) >> 22;
-  const double x = plain_double(static_cast<int32_t>(v - (quarter << 22))) * (1.57079632679489661923 / (1 << 22)),
-               s = x * x;
-  double sine = -1.0 / 39916800;
-  sine = fma(sine, s, 1.0 / 362880);
-  sine = fma(sine, s, -1.0 / 5040);
-  sine = fma(sine, s, 1.0 / 120);
-  sine = fma(sine, s, -1.0 / 6);
-  sine = fma(sine, s, 1.0) * x;
-  double cosine = -1.0 / 3628800;
-  cosine = fma(cosine, s, 1.0 / 40320);
-  cosine = fma(cosine, s, -1.0 / 720);
-  cosine = fma(cosine, s, 1.0 / 24);
-  cosine = fma(cosine, s, -1.0 / 2);
-  cosine = fma(cosine, s, 1.0);
-  const float along = static_cast<float>(radius * cosine), across = static_cast<float>(radius * sine);
-  const float c = quarter & 1 ? across : along, d = quarter & 1 ? along : across;
-  even = (quarter + 1) & 2 ? -c : c;
-  odd = quarter & 2 ? -d : d;
+  const double x = plain_double(static_cast<int32_t>(v - (quarter << 22))) * (1.57079632679489661923 / (1 << 22));
+  point_on_circle(radius, x, quarter, even, odd);
 }
 
 }  // namespace strata

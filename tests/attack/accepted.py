@@ -183,6 +183,12 @@ def hooked_activation(program):
     return any(f"{name}.register_hook(lambda g: g * 2)" in program.lines for name in written)
 
 
+def data_was_set_of_the_difference(program):
+    """`.data` of the tensor whose gradient differs was set: PyTorch does not lead gradients of its older views to it any more."""
+    name = program.difference.partition(".grad")[0]
+    return any(line.startswith(f"{name}.data = ") for line in program.lines)
+
+
 def data_was_set(program):
     return any(re.search(r"\.data = ", line) for line in program.lines)
 
@@ -429,10 +435,10 @@ RULES = (
     (r"^(loss|grads|more|second)", WE_REFUSED + r"modified by an inplace operation", "Autograd", data_was_set),
     (r"^(loss|grads|more|second)", WE_REFUSED + r"inplace operation: matmul saved", "Autograd", broadcast_product),
     (r"^more = ", SECOND, "Autograd", hooked_result("logsumexp", "g * 2")),
-    (r"^more = ", r"torch: log: \d+ entries beside \d+", "Autograd", hooked_result("logsumexp", r"log.append(g.detach().clone())")),
+    (r"^more = ", r"torch: log(\[\d+\]|: \d+ entries beside \d+)", "Autograd", hooked_result("logsumexp", r"log.append(g.detach().clone())")),
     (r"^more = ", SECOND, "Autograd", hooked_activation),
     (r"^loss", WE_REFUSED + r"the shape of a leaf changed", "Autograd", None),
-    (r"^(loss|grads|more)", REFUSED + r"(AsStridedBackward0 returned an invalid gradient|output with shape .* doesn't match the broadcast shape)", "Autograd", reshaped_leaf),
+    (r"^(loss|grads|more)", REFUSED + r"(Function \w+ returned an invalid gradient|output with shape .* doesn't match the broadcast shape)", "Autograd", reshaped_leaf),
     (r"^(grads|more|second)", WE_REFUSED + r"reshape: shape .* is invalid for input", "Autograd", reshaped_in_place),
     (r"\.(unsqueeze_|squeeze_|t_|transpose_)\(", REFUSED + r"a view of a leaf Variable", "Autograd", None),
     (COMPARED, r"torch: v\d+: requires_grad False beside True", "Autograd", None),
@@ -453,6 +459,7 @@ RULES = (
     (r"^(loss\.backward|grads = )", r"torch: (v\d+\.grad|grads\[\d+\]): [\[\d-]", "Autograd", view_over_written_memory),
     (r"^loss\.backward", r"torch: v\d+\.grad: shape ", "Autograd", same_numbers_in_the_new_shape),
     (r"^loss\.backward", r"torch: v\d+\.grad: a tensor beside nothing", "Autograd", retained_by_a_written_view),
+    (r"^loss\.backward\(inputs=", r"torch: v\d+\.grad: a tensor beside nothing", "Autograd", data_was_set_of_the_difference),
     (r"^loss\.backward", REFUSED + r"ZeroTensors are immutable", "Autograd", None),
     (r"^(loss|grads|more)", REFUSED + r"unsupported operand type\(s\) for \*: 'NoneType'", "Autograd", None),
     # Arguments
@@ -482,7 +489,7 @@ RULES = (
     (r"^more = ", GRADIENT, "Numbers", only_nan_there(sinc=not_finite, dist=result_zero_or_nan, norm=result_zero_or_nan, vector_norm=result_zero_or_nan, normalize=result_zero_or_nan,
                                          renorm=result_zero_or_nan, std=result_zero_or_nan, cdist=result_zero_or_nan, cosine_similarity=result_zero_or_nan,
                                          copysign=result_zero_or_nan, logaddexp=not_finite)),
-    (r"", GRADIENT, "Numbers", only_nan_there(ours=True, cumprod=result_nan)),
+    (r"", GRADIENT, "Numbers", only_nan_there(ours=True, cumprod=result_nan, softshrink=has_nan)),
     (r"", r"torch: (v\d+|v\d+\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): [\[\d-]", "Numbers", nearer_than_pytorch),
     (r"", r"(torch|vgpu|reference): (v\d+|v\d+\.grad|grads\[\d+\]|more\[\d+\]|log\[\d+\]): [\[\d-]", "Numbers", amplified),
     (r"^more = ", SECOND, "Numbers", lambda program: program.met({"prelu": has_zero})),

@@ -225,6 +225,13 @@ def test_a_tensor_is_a_view_on_the_other_side_alone():
     assert accepted.view_only_there(p)
 
 
+@pytest.mark.parametrize("written, holds", [("v1", True), ("v0", False)])
+def test_the_data_of_a_tensor_was_set(written, holds):
+    lines = [*BEGIN, "v2 = v1[1:]", f"{written}.data = v0 * 2", "loss = v2.sum()", "loss.backward(inputs=[v1])"]
+    p = program(lines, difference="v1.grad: a tensor beside nothing")
+    assert accepted.data_was_set_of_the_difference(p) == holds
+
+
 @pytest.mark.parametrize(
     "lines, call, holds",
     [
