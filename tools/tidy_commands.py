@@ -22,7 +22,7 @@ def main():
     rows = []
     for row in commands:
         for source in sources(pathlib.Path(row["file"])):
-            command = re.sub(r"-Winvalid-pch | -include \S*cmake_pch\.hxx", "", row["command"])
+            command = re.sub(r" -Winvalid-pch| -include \S*cmake_pch\.hxx", "", row["command"])
             rows.append(row | {"file": source, "command": command.replace(row["file"], source)})
     json.dump(rows, sys.stdout, indent=1)
 
