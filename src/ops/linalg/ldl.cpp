@@ -34,6 +34,11 @@ template <class T> void run_ldl_solve(const Call& c) {
   const cpu::In<int32_t> pivots(arg.pivots());
   const cpu::Out<T> out(c.out());
   const int64_t n = batch.rows, r = sides.columns;
+  for (int64_t k = 0; k < batch.count * n; ++k) {
+    const int64_t row = std::abs(int64_t{pivots[k]});
+    STRATA_CHECK(row >= 1 && row <= n, Runtime, "linalg.ldl_solve: pivots must satisfy 1 <= |pivot| <= {}, found {}", n,
+                 pivots[k]);
+  }
   batch.each([&](int64_t i) {
     T* x = out.get() + i * n * r;
     std::copy_n(b.get() + i * n * r, n * r, x);
@@ -115,7 +120,9 @@ STRATA_OP(_linalg_ldl_solve, "_linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor
     // A^H is the conjugate of A.
     return {Tensor(), Tensor(), conjugate(_linalg_ldl_solve(c.LD(), c.pivots(), conjugate(g), false))};
   })
-  .samples({"!m(3,3), t32[1,2,3], f(3,2), False"});
+  .samples({"!m(3,3), t32[1,2,3], f(3,2), False"})
+  .error("m(3,3), t32[1,2,9], f(3,2), False", ErrorKind::Runtime, "found 9")
+  .error("m(3,3), t32[1,-4,3], f(3,2), False", ErrorKind::Runtime, "found -4");
 
 STRATA_OP(linalg_ldl_solve, "linalg.ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor")
   .doc("Solves A X = B from the compact LDL decomposition of A.")
