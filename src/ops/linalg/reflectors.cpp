@@ -116,13 +116,18 @@ STRATA_OP(_q_times, "_q_times(Tensor v, Tensor tau, Tensor x, bool transpose, bo
   .no_out()
   .dtypes(kMatrixTypes)
   .composite([](const Tensor& v, const Tensor& tau, const Tensor& x, bool transposed, std::optional<bool> products) {
+    check_matrix(*v, "ormqr");
+    check_matrix(*x, "ormqr");
+    STRATA_CHECK(tau.dim() > 0, Runtime,
+                 "ormqr: expected factors tau of at least 1 dimension, got a tensor of shape []");
     if (products.value_or(false)) return times_q(v, tau, x, transposed);
     std::vector<int64_t> factors = common_batch(v, x, "ormqr");
     const Tensor reflectors = broadcast_batch(v, factors), sides = broadcast_batch(x, factors);
     factors.push_back(tau.size(-1));
     return _apply_reflectors(reflectors, expand(tau, factors), sides, transposed);
   })
-  .samples({"f(4,3), f(3), f(4,2), False", "f(2,4,3), f(2,2), f(2,4,9), True"});
+  .samples({"f(4,3), f(3), f(4,2), False", "f(2,4,3), f(2,2), f(2,4,9), True"})
+  .error("f(3), f(3), f(3), False", ErrorKind::Runtime, "at least 2 dimensions");
 
 STRATA_OP(ormqr, "ormqr(Tensor input, Tensor tau, Tensor other, bool left=True, bool transpose=False) -> Tensor")
   .doc("The product of Q, kept as reflectors, with another matrix.")
@@ -173,6 +178,9 @@ STRATA_OP(_q_columns, "_q_columns(Tensor A, Tensor tau, bool? products=None) -> 
   .no_out()
   .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, const Tensor& tau, std::optional<bool> products) {
+    check_matrix(*A, "linalg.householder_product");
+    STRATA_CHECK(tau.dim() > 0, Runtime,
+                 "linalg.householder_product: expected factors tau of at least 1 dimension, got a tensor of shape []");
     if (products.value_or(false))
       return times_q(A, tau, expand(eye(A.size(-2), A.size(-1), A.dtype()), A.shape()), false);
     std::vector<int64_t> factors(A.shape().begin(), A.shape().end() - 2);
