@@ -2,6 +2,7 @@
 JOBS          ?= $(shell nproc)
 PRESET        ?= release
 CUDA_ARCHS    ?= native
+SIMD          ?= native
 STRATA_WERROR ?= OFF
 
 BUILD  := build/$(PRESET)
@@ -17,7 +18,7 @@ absent  = @echo "make $@: $(1)" >&2; exit 3
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo "  Variables: JOBS=$(JOBS) PRESET=$(PRESET) (release, dev, asan, tsan) CUDA_ARCHS=$(CUDA_ARCHS) (90a, all: for a distribution) STRATA_WERROR=$(STRATA_WERROR)"
+	@echo "  Variables: JOBS=$(JOBS) PRESET=$(PRESET) (release, dev, asan, tsan) CUDA_ARCHS=$(CUDA_ARCHS) (90a, all: for a distribution) SIMD=$(SIMD) (native, all) STRATA_WERROR=$(STRATA_WERROR)"
 
 # --- use -------------------------------------------------------------------------------------------------------------
 # Takes some seconds on the virtual GPU.
@@ -51,13 +52,13 @@ bench: build ## Measure, compared with PyTorch if it is installed
 setup: ## Install what is missing (system packages, .venv)
 	@tools/setup
 
-# Configures if there is no build tree, or STRATA_WERROR or CUDA_ARCHS has changed; Ninja detects all other changes. The
-# default is machine code for the GPUs of this machine: that for all architectures takes three more minutes.
+# Configures if there is no build tree, or STRATA_WERROR, CUDA_ARCHS or SIMD has changed; Ninja detects all other changes. The
+# default is machine code for the GPUs and the CPU of this machine: that for all architectures takes four more minutes.
 configure: setup
-	@if [ ! -f $(BUILD)/build.ninja ] || ! grep -qx 'STRATA_WERROR:BOOL=$(STRATA_WERROR)' $(BUILD)/CMakeCache.txt \
+	@if [ ! -f $(BUILD)/build.ninja ] || ! grep -qx 'STRATA_SIMD:[A-Z]*=$(SIMD)' $(BUILD)/CMakeCache.txt || ! grep -qx 'STRATA_WERROR:BOOL=$(STRATA_WERROR)' $(BUILD)/CMakeCache.txt \
 	    || { grep -q '^STRATA_CUDA_ARCHS:' $(BUILD)/CMakeCache.txt && ! grep -qx 'STRATA_CUDA_ARCHS:[A-Z]*=$(CUDA_ARCHS)' $(BUILD)/CMakeCache.txt; }; then \
 	  echo "configuring $(BUILD)"; \
-	  cmake --preset $(PRESET) --log-level=WARNING -DSTRATA_WERROR=$(STRATA_WERROR) -DSTRATA_CUDA_ARCHS=$(CUDA_ARCHS) >/dev/null; \
+	  cmake --preset $(PRESET) --log-level=WARNING -DSTRATA_WERROR=$(STRATA_WERROR) -DSTRATA_CUDA_ARCHS=$(CUDA_ARCHS) -DSTRATA_SIMD=$(SIMD) >/dev/null; \
 	fi
 
 build: configure ## Build (PRESET=release)
