@@ -140,6 +140,13 @@ def test_rounding_errors_are_amplified(values, holds):
     assert accepted.amplified(p) == holds
 
 
+@pytest.mark.parametrize("ours, theirs, holds", [(1e30, np.inf, True), (1e10, np.inf, False), (1e30, 2e30, False)])
+def test_squares_of_distances_overflow(ours, theirs, holds):
+    lines = [*BEGIN, "v2 = T.cdist(v1[:, None], v1[:, None])"]
+    p = program(lines, ours=np.array([0.0, ours]), theirs=np.array([0.0, theirs]))
+    assert accepted.squares_overflow(p) == holds
+
+
 @pytest.mark.parametrize("values, holds", [((1.0, 0.0, 2.0), True), ((1.0, -1.0, 2.0), False)])
 def test_prelu_met_zero(values, holds):
     p = program([*BEGIN, "v2 = F.prelu(v1, T.full((1,), 0.25, dtype=v1.dtype))", *END], values=values)
@@ -178,9 +185,10 @@ def test_a_broadcast_operand_of_a_product_was_saved(product, shape, holds):
 
 
 def test_a_result_has_a_hook():
-    rule = accepted.hooked_result("logsumexp", "g * 2")
+    rule = accepted.hooked_result("(logsumexp|cdist)", "g * 2")
     lines = ["v2 = T.logsumexp(v1, 0)", HOOK]
     assert rule(program([*BEGIN, *lines, *END]))
+    assert rule(program([*BEGIN, "v2 = T.cdist(v1[:, None], v1[:, None])", HOOK, *END]))
     assert not rule(program([*BEGIN, lines[0], "v1.register_hook(lambda g: g * 2)", *END]))
 
 
