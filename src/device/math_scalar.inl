@@ -16,8 +16,13 @@ STRATA_FN int64_t sub(int64_t a, int64_t b) { return int64_t(uint64_t(a) - uint6
 STRATA_FN int64_t mul(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
 STRATA_FN int64_t neg(int64_t a) { return int64_t(0 - uint64_t(a)); }
 // fused or not, whichever is fastest on the target
+#ifdef __CUDACC__  // one rounding; a sum of a product is left to ptxas, which may fuse it or not
+STRATA_FN float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
+STRATA_FN double fma(double a, double b, double c) { return ::fma(a, b, c); }
+#else  // plain loops on the host, where a fused one would be a call
 STRATA_FN float fma(float a, float b, float c) { return a * b + c; }
 STRATA_FN double fma(double a, double b, double c) { return a * b + c; }
+#endif
 STRATA_FN int64_t fma(int64_t a, int64_t b, int64_t c) { return add(mul(a, b), c); }
 
 // --- masks: bool for scalars, a lane mask for vectors ---------------------------------------------------------------
