@@ -226,8 +226,11 @@ HostLibrary build_library(const HostUnit& unit, bool again) {
     words.push_back(prefix);
   }
   words.insert(words.end(), unit.flags.begin(), unit.flags.end());
-  for (const std::string& word : {std::string("-shared"), std::string("unit.cpp"), std::string("-o"), file, library,
-                                  "-Wl,-rpath," + fs::path(library).parent_path().string()})
+  // Some compilers link the C++ library statically. Its symbols stay inside then: two copies that share some of their
+  // objects crash.
+  for (const std::string& word :
+       {std::string("-shared"), std::string("unit.cpp"), std::string("-o"), file, library,
+        "-Wl,-rpath," + fs::path(library).parent_path().string(), std::string("-Wl,--exclude-libs,ALL")})
     words.push_back(word);
   words.insert(words.end(), unit.link_flags.begin(), unit.link_flags.end());
 
