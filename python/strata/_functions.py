@@ -112,7 +112,9 @@ _deterministic = {"on": False, "warn_only": False}
 
 
 def use_deterministic_algorithms(mode, *, warn_only=False):
-    """Only stores the setting: every kernel is deterministic anyway, for any number of threads."""
+    """Every kernel is deterministic by default, for any number of threads. True also ends `backends.cuda.deterministic = False`."""
+    if mode:
+        _C._set_deterministic(True)
     _deterministic.update(on=builtins.bool(mode), warn_only=builtins.bool(mode) and builtins.bool(warn_only))
 
 

@@ -56,7 +56,8 @@ PyObject* decrement_nesting(PyObject*, PyObject*) { return PyLong_FromLong(autoc
 
 PyObject* tf32_products(PyObject*, PyObject*) { return PyBool_FromLong(allow_tf32_products()); }
 PyObject* tf32_convolutions(PyObject*, PyObject*) { return PyBool_FromLong(allow_tf32_convolutions()); }
-template <void (*set)(bool)> PyObject* set_tf32(PyObject*, PyObject* value) {
+PyObject* deterministic(PyObject*, PyObject*) { return PyBool_FromLong(is_deterministic()); }
+template <void (*set)(bool)> PyObject* set_switch(PyObject*, PyObject* value) {
   return guarded([&]() -> PyObject* {
     set(truth_of(value));
     Py_RETURN_NONE;
@@ -142,9 +143,11 @@ PyMethodDef autocast_functions[] = {
   {"autocast_decrement_nesting", decrement_nesting, METH_NOARGS,
    "autocast_decrement_nesting($module, /)\n--\n\nCloses a scope; returns the number of open scopes."},
   {"_allow_tf32_products", tf32_products, METH_NOARGS, nullptr},
-  {"_set_allow_tf32_products", set_tf32<set_allow_tf32_products>, METH_O, nullptr},
+  {"_set_allow_tf32_products", set_switch<set_allow_tf32_products>, METH_O, nullptr},
   {"_allow_tf32_convolutions", tf32_convolutions, METH_NOARGS, nullptr},
-  {"_set_allow_tf32_convolutions", set_tf32<set_allow_tf32_convolutions>, METH_O, nullptr},
+  {"_set_allow_tf32_convolutions", set_switch<set_allow_tf32_convolutions>, METH_O, nullptr},
+  {"_is_deterministic", deterministic, METH_NOARGS, nullptr},
+  {"_set_deterministic", set_switch<set_deterministic>, METH_O, nullptr},
   {"get_float32_matmul_precision", matmul_precision, METH_NOARGS,
    "get_float32_matmul_precision($module, /)\n--\n\nThe precision of float32 products on GPUs: 'highest', 'high' or "
    "'medium'."},

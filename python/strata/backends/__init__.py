@@ -132,6 +132,21 @@ class _Products(_Tf32):
         self.allow_fp16_accumulation = False
 
 
+class _Cuda(types.SimpleNamespace):
+    """GPUs. `deterministic` is True unless set: results have the same bits each time. Without it, values that are written or
+    added to one place (`index_put`, `scatter`, `scatter_add`, `index_add`) are taken in any order, which is faster."""
+
+    @property
+    def deterministic(self):
+        return _C._is_deterministic()
+
+    @deterministic.setter
+    def deterministic(self, value):
+        if not isinstance(value, bool):
+            raise TypeError(f"deterministic must be a bool, found {type(value).__name__}")
+        _C._set_deterministic(value)
+
+
 def _yes(*_):
     return True
 
@@ -154,7 +169,7 @@ def _accepted(*_):
     """A setting without effect: the result is the same."""
 
 
-cuda = types.SimpleNamespace(
+cuda = _Cuda(
     matmul=_Products(_C._allow_tf32_products, _C._set_allow_tf32_products),
     is_built=_yes,
     sdp_kernel=NoEffect,  # kernels are chosen by the shapes; `explain` tells which

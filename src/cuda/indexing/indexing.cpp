@@ -49,6 +49,9 @@ Rows rows_of(const TensorImpl& table, const TensorImpl& block, int first, size_t
 RowsParams plan(const Rows& rows, const TensorImpl& table, const TensorImpl& block, int first,
                 std::span<const Tensor> indices, bool single) {
   const auto& [outer, inner, unit, per_unit] = rows;
+  STRATA_CHECK(indices.size() <= kAxesMost, NotImplemented,
+               "index: device kernels take at most {} index tensors, got {}; flatten() the dimensions first", kAxesMost,
+               indices.size());
   RowsParams p{};
   p.table = address(table);
   p.block = address(block);
@@ -129,8 +132,9 @@ void take_rows(const TensorImpl& out, const TensorImpl& in, int first, std::span
 }
 
 void put_rows(const TensorImpl& out, const TensorImpl& values, int first, std::span<const Tensor> indices,
-              bool accumulate, Workspace& workspace) {
-  static const Function mark("indexing", "mark_rows"), put("indexing", "put_rows");
+              bool accumulate, bool any_order, Workspace& workspace) {
+  static const Function mark("indexing", "mark_rows"), put("indexing", "put_rows"),
+    add_units[] = {{"indexing", "add_units_f32"}, {"indexing", "add_units_f64"}};
   static const Function add[] = {
     {"indexing", "add_rows_f32"}, {"indexing", "add_rows_f64"}, {"indexing", "add_rows_i64"}};
   const std::vector<Tensor> at = dense_indices(indices, workspace);
@@ -145,6 +149,11 @@ void put_rows(const TensorImpl& out, const TensorImpl& values, int first, std::s
   if (few)
     return stream.launch(add[kernel_index(out.dtype)], {blocks_for(p.outer.count * p.inner.count, kIndexThreads)},
                          {kIndexThreads}, 0, p);
+  const Grid by_units{blocks_for(p.total, kIndexThreads * kItems)};
+  if (accumulate && any_order && adds_in_any_order(out.dtype)) {
+    if (!workspace.planning()) stream.launch(add_units[kernel_index(out.dtype)], by_units, {kIndexThreads}, 0, p);
+    return;
+  }
   if (accumulate) {
     const Tensor table = dense(out, workspace), source = dense(values, workspace);
     Combine c{row_count(p), p.outer.count, 1, p.n};
@@ -155,7 +164,7 @@ void put_rows(const TensorImpl& out, const TensorImpl& values, int first, std::s
   }
   Tensor winners;
   bool hashed = false;
-  if (!single && p.n > 1) {
+  if (!single && p.n > 1 && !any_order) {
     const int64_t count = row_count(p);
     p.log_slots = std::bit_width(static_cast<uint64_t>(p.n - 1)) + 1;  // two to four slots per index element
     const int64_t slots = int64_t{1} << p.log_slots;
@@ -168,7 +177,7 @@ void put_rows(const TensorImpl& out, const TensorImpl& values, int first, std::s
     (hashed ? p.slots : p.winners) = address(*winners);
     stream.launch(mark, {blocks_for(p.n, kIndexThreads)}, {kIndexThreads}, 0, p);
   }
-  stream.launch(put, {blocks_for(p.total, kIndexThreads * kItems)}, {kIndexThreads}, 0, p);
+  stream.launch(put, by_units, {kIndexThreads}, 0, p);
 }
 
 void check_indices(const TensorImpl& index, int64_t size, bool wrap) {

@@ -112,6 +112,25 @@ extern "C" __global__ void __launch_bounds__(256) put_rows(RowsParams p) {
   }
 }
 namespace {
+// Adds in any order: the bits vary. The units are elements of T.
+template <class T> __device__ __forceinline__ void add_units(const RowsParams& p) {
+  const int64_t first = int64_t(blockIdx.x) * kThreads * kItems + threadIdx.x;
+#pragma unroll
+  for (int j = 0; j < kItems; ++j) {
+    const int64_t u = first + j * kThreads;
+    if (u >= p.total) continue;
+    const Unit3 at = parts_of(p, u);
+    const Row row = row_of(p, at.i);
+    if (!row.good) continue;
+    atomicAdd(reinterpret_cast<T*>(p.table) + offset_of(p.outer, at.outer) + row.offset + offset_of(p.inner, at.inner),
+              reinterpret_cast<const T*>(p.block)[p.single ? 0 : u]);
+  }
+}
+}  // namespace
+extern "C" __global__ void __launch_bounds__(256) add_units_f32(RowsParams p) { add_units<float>(p); }
+extern "C" __global__ void __launch_bounds__(256) add_units_f64(RowsParams p) { add_units<double>(p); }
+
+namespace {
 // A thread adds all values of a column, in order. For few index elements.
 template <class T> __device__ __forceinline__ void add_rows(const RowsParams& p) {
   const int64_t column = int64_t(blockIdx.x) * kThreads + threadIdx.x;
@@ -185,7 +204,8 @@ extern "C" __global__ void __launch_bounds__(256) target_numbers(AlongParams p) 
 }
 
 namespace {
-// Adds integers, which do not depend on the order; N is unsigned, so that sums wrap around.
+// Adds in any order: integers, whose sums do not depend on it (N is unsigned, so that they wrap around), or floats, whose
+// bits vary.
 template <class N> __device__ __forceinline__ void add_targets(const AlongParams& p) {
   const int64_t e = int64_t(blockIdx.x) * kThreads + threadIdx.x;
   if (e >= p.axes.count) return;
@@ -195,6 +215,8 @@ template <class N> __device__ __forceinline__ void add_targets(const AlongParams
 }  // namespace
 extern "C" __global__ void __launch_bounds__(256) add_targets_u32(AlongParams p) { add_targets<unsigned>(p); }
 extern "C" __global__ void __launch_bounds__(256) add_targets_u64(AlongParams p) { add_targets<unsigned long long>(p); }
+extern "C" __global__ void __launch_bounds__(256) add_targets_f32(AlongParams p) { add_targets<float>(p); }
+extern "C" __global__ void __launch_bounds__(256) add_targets_f64(AlongParams p) { add_targets<double>(p); }
 
 namespace {
 struct Place3 {

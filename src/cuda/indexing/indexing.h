@@ -11,9 +11,11 @@ namespace strata::cuda {
 void take_rows(const TensorImpl& out, const TensorImpl& in, int first, std::span<const Tensor> indices,
                Workspace& workspace);
 // out at the indices = values, or += values. values: one element, or contiguous [outer, n, inner]. For equal indices
-// the last wins.
+// the last wins, and sums are computed in order, unless `any_order`.
 void put_rows(const TensorImpl& out, const TensorImpl& values, int first, std::span<const Tensor> indices,
-              bool accumulate, Workspace& workspace);
+              bool accumulate, bool any_order, Workspace& workspace);
+// Whether values of this dtype are added in any order by atomics.
+inline bool adds_in_any_order(DType t) { return t == DType::F32 || t == DType::F64; }
 // Reports indices that are not in [0, size), or [-size, size) with `wrap`.
 void check_indices(const TensorImpl& index, int64_t size, bool wrap);
 
@@ -23,10 +25,10 @@ void embedding_backward(const TensorImpl& out, const TensorImpl& grad, const Ten
                         bool mean, Workspace& workspace);
 
 // Along dim, as in cpu/indexing/indexing.h. The index is int64 or int32; a zero-dimensional src is used for all
-// elements.
+// elements. `any_order`: as for put_rows.
 void gather(const TensorImpl& out, const TensorImpl& in, int dim, const TensorImpl& index, Workspace& workspace);
 void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const TensorImpl& src, Scatter how,
-             Workspace& workspace);
+             bool any_order, Workspace& workspace);
 
 int64_t count_nonzero(const TensorImpl& t);                                      // waits for the device
 void nonzero(const TensorImpl& out, const TensorImpl& t, Workspace& workspace);  // out [count, ndim], int64

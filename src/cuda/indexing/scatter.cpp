@@ -136,9 +136,11 @@ void gather(const TensorImpl& out, const TensorImpl& in, int dim, const TensorIm
 }
 
 void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const TensorImpl& src, Scatter how,
-             Workspace& workspace) {
+             bool any_order, Workspace& workspace) {
   static const Function mark("indexing", "mark_targets"), put("indexing", "put_targets"),
-    number("indexing", "target_numbers"), add[] = {{"indexing", "add_targets_u32"}, {"indexing", "add_targets_u64"}};
+    number("indexing", "target_numbers"),
+    add[] = {{"indexing", "add_targets_u32"}, {"indexing", "add_targets_u64"}},
+    add_floats[] = {{"indexing", "add_targets_f32"}, {"indexing", "add_targets_f64"}};
   if (index.numel == 0) return;
   const Stream stream = stream_of(out.device);
   const int64_t length = index.ndim ? index.shape[dim] : 1;
@@ -159,16 +161,18 @@ void scatter(const TensorImpl& out, int dim, const TensorImpl& index, const Tens
   p.block = address(*values);
   p.single = single;
   const Grid grid{blocks_for(index.numel, kScatterThreads)};
-  const bool adds = how == Scatter::Add && is_integral(out.dtype, false) && size_of(out.dtype) >= 4;
+  const bool floats = any_order && adds_in_any_order(out.dtype);
+  const bool adds = how == Scatter::Add && (floats || is_integral(out.dtype, false)) && size_of(out.dtype) >= 4;
   if (assign || adds) {
-    const Tensor winners = assign && !single ? workspace.take(out.numel, DType::I32) : Tensor();
+    const Tensor winners = assign && !single && !any_order ? workspace.take(out.numel, DType::I32) : Tensor();
     if (workspace.planning()) return;
     if (winners) {
       fill(*winners, -1);
       p.winners = address(*winners);
       stream.launch(mark, grid, {kScatterThreads}, 0, p);
     }
-    stream.launch(assign ? put : add[size_of(out.dtype) == 8], grid, {kScatterThreads}, 0, p);
+    const bool wide = size_of(out.dtype) == 8;
+    stream.launch(assign ? put : floats ? add_floats[wide] : add[wide], grid, {kScatterThreads}, 0, p);
   } else if (!adjacent && adds_lines(p, length, how, out.dtype)) {
     static const Function add_line("exact_sums", "add_line");
     if (workspace.planning()) return;

@@ -12,6 +12,7 @@
 #include "ops/indexing/indexing.h"
 #include "ops/layout.h"
 #include "ops/transfer.h"
+#include "record/precision.h"
 #include "strata/ops/creation/fills.h"
 #include "strata/ops/movement/copy.h"
 #include "strata/ops/movement/strided.h"
@@ -82,12 +83,18 @@ void run_put(const Call& c) {
   if (out.data != input.data) cpu::copy(out, input);
   cpu::put_rows(out, *source, at, a.accumulate());
 }
-void put_on_device(const Call& c, Workspace& workspace) {
+template <bool any_order> void put_on_device(const Call& c, Workspace& workspace) {
   const args::index_put_at a(c);
   const TensorImpl &input = a.input(), &out = *c.out();
   const Tensor source = values_to_put(c, [&](Shape shape, DType dtype) { return workspace.take(shape, dtype); });
   if (!workspace.planning() && out.data != input.data) copy_values(out, input);
-  cuda::put_rows(out, *source, static_cast<int>(a.first()), a.indices(), a.accumulate(), workspace);
+  cuda::put_rows(out, *source, static_cast<int>(a.first()), a.indices(), a.accumulate(), any_order, workspace);
+}
+const char* why_not_put_in_any_order(const Call& c) {
+  const args::index_put_at a(c);
+  if (is_deterministic()) return kWhyNotInAnyOrder;
+  return a.accumulate() && !cuda::adds_in_any_order(a.input().dtype) ? "only float32 and float64 are added by atomics"
+                                                                     : nullptr;
 }
 
 // The index in the input of element `at` of input[:, …, indices…].
@@ -284,7 +291,9 @@ STRATA_OP(index_put_at,
   .infer(infer_put)
   .kernel("rows", run_put)
   .kernel("reference", plain_put)
-  .cuda("rows", put_on_device)
+  .cuda("any_order", put_on_device<true>, why_not_put_in_any_order)
+  .numerics({.deterministic = false})
+  .cuda("rows", put_on_device<false>)
   .grad([](const grads::index_put_at& c, const Tensor& g) -> Grads {
     const std::vector<Tensor> indices = c.indices();
     const int64_t first = c.first();

@@ -17,6 +17,7 @@
 #include "ops/indexing/indexing.h"
 #include "ops/layout.h"
 #include "ops/transfer.h"
+#include "record/precision.h"
 #include "strata/ops/creation/fills.h"
 #include "strata/ops/movement/copy.h"
 #include "strata/ops/movement/views.h"
@@ -142,7 +143,7 @@ void run_scatter(const Call& c) {
   if (index.numel())
     cpu::scatter(*line(out), dim, *line(*index), *(src.dim() == 0 ? src : line(*src)), mode_of(a.reduce(), "scatter"));
 }
-void scatter_on_device(const Call& c, Workspace& workspace) {
+template <bool any_order> void scatter_on_device(const Call& c, Workspace& workspace) {
   const args::scatter_core a(c);
   const TensorImpl &input = a.input(), &out = *c.out();
   const int dim = normalize_dim(a.dim(), input.ndim, "scatter");
@@ -154,7 +155,16 @@ void scatter_on_device(const Call& c, Workspace& workspace) {
   const Tensor index = apart(a.index()), src = apart(a.src());
   if (!in_place && !workspace.planning()) copy_values(out, input);
   cuda::scatter(*line(out), dim, *line(*index), *(src.dim() == 0 ? src : line(*src)), mode_of(a.reduce(), "scatter"),
-                workspace);
+                any_order, workspace);
+}
+const char* why_not_scatter_in_any_order(const Call& c) {
+  const args::scatter_core a(c);
+  if (is_deterministic()) return kWhyNotInAnyOrder;
+  const Scatter how = mode_of(a.reduce(), "scatter");
+  if (how == Scatter::Assign) return nullptr;
+  return how == Scatter::Add && cuda::adds_in_any_order(a.input().dtype)
+           ? nullptr
+           : "only sums of float32 and float64 are computed by atomics";
 }
 
 // Element `at` of the index gives the position along dim; the other coordinates are those of `at`.
@@ -282,7 +292,9 @@ STRATA_OP(scatter_core, "scatter_core(Tensor input, int dim, Tensor index, Tenso
   .infer(infer_scatter)
   .kernel("lines", run_scatter)
   .kernel("reference", plain_scatter)
-  .cuda("lines", scatter_on_device)
+  .cuda("any_order", scatter_on_device<true>, why_not_scatter_in_any_order)
+  .numerics({.deterministic = false})
+  .cuda("lines", scatter_on_device<false>)
   .grad([](const grads::scatter_core& c, const Tensor& g) -> Grads {
     const std::string_view reduce = c.reduce();
     const int64_t dim = c.dim();

@@ -149,7 +149,8 @@ void unview_on_device(const Call& c, Workspace& workspace) {
     add_(at, line);
   }
   const Tensor places = cuda::flattened(*at);
-  cuda::put_rows(*cuda::flattened(*c.out()), *cuda::flattened(*values), 0, std::span(&places, 1), true, workspace);
+  cuda::put_rows(*cuda::flattened(*c.out()), *cuda::flattened(*values), 0, std::span(&places, 1), true, false,
+                 workspace);
 }
 
 void run_strided_clone(const Call& c) {
