@@ -8,7 +8,7 @@ namespace {
 
 Tensor converted(const Tensor& z, const std::optional<DType>& dtype) { return dtype ? to(z, *dtype) : z; }
 
-std::vector<int64_t> dims_of(uint32_t mask, int ndim) {
+std::vector<int64_t> dims_of(DimMask mask, int ndim) {
   std::vector<int64_t> dims;
   for (int d = 0; d < ndim; ++d)
     if (mask >> d & 1) dims.push_back(d);
@@ -18,7 +18,7 @@ std::vector<int64_t> dims_of(uint32_t mask, int ndim) {
 
 Tensor times_i(const Tensor& z) { return complex(neg(imag(z)), real(z)); }
 
-Tensor complex_sum(const Tensor& input, uint32_t reduced, bool keepdim, const std::optional<DType>& dtype) {
+Tensor complex_sum(const Tensor& input, DimMask reduced, bool keepdim, const std::optional<DType>& dtype) {
   const Tensor z = converted(input, dtype);
   const std::vector<int64_t> dims = dims_of(reduced, z.dim());
   if (!is_complex(z.dtype())) return dims.empty() ? clone(z) : sum(z, OptIntList(dims), keepdim);
@@ -26,7 +26,7 @@ Tensor complex_sum(const Tensor& input, uint32_t reduced, bool keepdim, const st
   return view_as_complex(contiguous(sum(view_as_real(z), OptIntList(dims), keepdim)));
 }
 
-Tensor complex_mean(const Tensor& input, uint32_t reduced, bool keepdim, const std::optional<DType>& dtype) {
+Tensor complex_mean(const Tensor& input, DimMask reduced, bool keepdim, const std::optional<DType>& dtype) {
   const Tensor z = converted(input, dtype);
   return div(complex_sum(z, reduced, keepdim, std::nullopt), static_cast<double>(reduced_count(*z, reduced)));
 }

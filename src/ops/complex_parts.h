@@ -6,8 +6,8 @@
 namespace strata {
 
 // Sums, their means, and cumulative sums: the parts are summed separately. `reduced` is a mask of dimensions.
-Tensor complex_sum(const Tensor& z, uint32_t reduced, bool keepdim, const std::optional<DType>& dtype);
-Tensor complex_mean(const Tensor& z, uint32_t reduced, bool keepdim, const std::optional<DType>& dtype);
+Tensor complex_sum(const Tensor& z, DimMask reduced, bool keepdim, const std::optional<DType>& dtype);
+Tensor complex_mean(const Tensor& z, DimMask reduced, bool keepdim, const std::optional<DType>& dtype);
 Tensor complex_cumsum(const Tensor& z, int64_t dim, const std::optional<DType>& dtype);
 // Products along a dimension: halves are multiplied until one element is left.
 Tensor complex_prod(const Tensor& z, int64_t dim, bool keepdim, const std::optional<DType>& dtype);

@@ -27,7 +27,7 @@ void Geometry::erase(int dim) {
 
 Tensor show(const Tensor& t, const Geometry& g) {
   Tensor out = begin_view(*t, g.offset);
-  out->ndim = static_cast<uint8_t>(g.size.n);
+  out->set_ndim(static_cast<int>(g.size.n));
   std::copy_n(g.size.at, g.size.n, out->shape);
   std::copy_n(g.stride.at, g.stride.n, out->strides);
   return finish_view(std::move(out));

@@ -1,5 +1,7 @@
 // Layouts and options shared by op definitions: memory formats, factory options, manually built views.
 #pragma once
+#include <algorithm>
+
 #include "record/op.h"
 #include "record/promotion.h"
 
@@ -25,6 +27,12 @@ struct Dims {
   size_t n = 0;
   Dims() = default;
   Dims(Shape s);
+  Dims(const Dims& o) : n(o.n) { std::copy_n(o.at, n, at); }  // not the unused entries
+  Dims& operator=(const Dims& o) {
+    n = o.n;
+    std::copy_n(o.at, n, at);
+    return *this;
+  }
   void push(int64_t v);
   operator Shape() const { return {at, n}; }
   operator IntList() const { return Shape(at, n); }

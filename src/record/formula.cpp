@@ -21,7 +21,7 @@ bool infer_alike(const Formula& f, const Args& args, TensorImpl& out) {
   if (!first || !is_floating(first->dtype) || f.skip) return false;
   out.dtype = f.predicate ? DType::Bool : first->dtype;
   out.device = first->device;
-  out.ndim = first->ndim;
+  out.set_ndim(first->ndim);
   out.numel = first->numel;
   out.contiguous = true;
   for (int d = 0; d < first->ndim; ++d) {

@@ -108,6 +108,7 @@ void broadcast_shape(const Args& args, uint32_t count, TensorImpl& out, const ch
   for (uint32_t i = 0; i < count; ++i) {
     if (!args.is_tensor(i)) continue;
     const TensorImpl& t = args.tensor(i);
+    out.reserve_dims(t.ndim);
     if (first) {
       ndim = t.ndim;
       first = false;

@@ -29,7 +29,7 @@ void Axes::arrange() {
   dims = n;
 }
 
-ReducePlan::ReducePlan(const TensorImpl& x, uint32_t reduced) {
+ReducePlan::ReducePlan(const TensorImpl& x, DimMask reduced) {
   int64_t out_stride = 1;
   for (int d = x.ndim; d-- > 0;) {
     const bool gone_here = reduced >> d & 1;

@@ -17,7 +17,7 @@ struct Finish {
 struct Reduction {
   Fold fold;
   const TensorImpl& x;
-  uint32_t reduced;
+  DimMask reduced;
   DType cast;
   const TensorImpl& out;
   Finish finish = {};
@@ -48,7 +48,7 @@ struct STRATA_API Axes {
 };
 struct STRATA_API ReducePlan {
   Axes kept, gone;
-  ReducePlan(const TensorImpl& x, uint32_t reduced);
+  ReducePlan(const TensorImpl& x, DimMask reduced);
 };
 
 }  // namespace strata

@@ -12,11 +12,21 @@ void TensorImpl::destroy(TensorImpl* t) {
   Pool<TensorImpl>::give(t);
 }
 
+void TensorImpl::reserve_many_dims(int n) {
+  STRATA_CHECK(n <= kMaxDims, Runtime, "a tensor has at most {} dimensions, got {}", kMaxDims, n);
+  if (shape != inline_dims_) return;
+  auto* many = new int64_t[2 * kMaxDims];
+  std::copy_n(shape, kInlineDims, many);
+  std::copy_n(strides, kInlineDims, many + kMaxDims);
+  shape = many;
+  strides = many + kMaxDims;
+}
+
 void TensorImpl::set_shape(Shape s) {
   STRATA_CHECK(s.size() <= kMaxDims, Runtime, "a tensor has at most {} dimensions, got shape {}", kMaxDims,
                to_string(s));
   for (int64_t n : s) STRATA_CHECK(n >= 0, Runtime, "a size cannot be negative, got shape {}", to_string(s));
-  ndim = static_cast<uint8_t>(s.size());
+  set_ndim(static_cast<int>(s.size()));
   for (size_t d = 0; d < s.size(); ++d) shape[d] = s[d];
 }
 
@@ -201,7 +211,7 @@ Tensor shape_only(const TensorImpl& from) {
   Tensor t(Ref<TensorImpl>::adopt(TensorImpl::make()));
   t->dtype = from.dtype;
   t->device = from.device;
-  t->ndim = from.ndim;
+  t->set_ndim(from.ndim);
   t->numel = from.numel;
   t->contiguous = from.contiguous;
   t->inference = from.inference;
@@ -247,7 +257,7 @@ void set_data(const Tensor& t, const Tensor& other) {
   me.data = other->data;
   me.dtype = other->dtype;
   me.device = other->device;
-  me.ndim = other->ndim;
+  me.set_ndim(other->ndim);
   me.numel = other->numel;
   me.contiguous = other->contiguous;
   std::copy_n(other->shape, other->ndim, me.shape);

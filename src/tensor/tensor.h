@@ -1,4 +1,4 @@
-// Tensor: one intrusive pointer; shape and strides are stored inside the object.
+// Tensor: one intrusive pointer; shape and strides of up to kInlineDims dimensions are stored inside the object.
 #pragma once
 #include <concepts>
 #include <iosfwd>
@@ -16,7 +16,12 @@
 
 namespace strata {
 
-constexpr int kMaxDims = 10;
+constexpr int kMaxDims = 64, kInlineDims = 8;
+
+// A set of dimensions: bit d is dimension d.
+using DimMask = uint64_t;
+constexpr DimMask dim_bit(int d) { return DimMask{1} << d; }
+constexpr DimMask all_dims(int ndim) { return ndim == 64 ? ~DimMask{0} : dim_bit(ndim) - 1; }
 
 struct TensorImpl;
 struct Operand;
@@ -134,8 +139,16 @@ struct STRATA_API TensorImpl {
   Lazy<TensorExtra> extra;
   void* python = nullptr;           // its Python object, if one exists; that object owns this one, not vice versa
   Ref<WriteCounter> write_counter;  // null: uses the storage's counter, which all its tensors share
-  int64_t shape[kMaxDims], strides[kMaxDims];  // in elements; uninitialized past ndim
+  // Strides are in elements. Call set_ndim() or reserve_dims() before setting more entries than kInlineDims.
+  int64_t *shape = inline_dims_, *strides = inline_dims_ + kInlineDims;
 
+  TensorImpl() = default;
+  TensorImpl(const TensorImpl&) = delete;
+  TensorImpl& operator=(const TensorImpl&) = delete;
+  ~TensorImpl() {
+    if (shape != inline_dims_) [[unlikely]]
+      delete[] shape;
+  }
   static TensorImpl* make() { return new (Pool<TensorImpl>::take()) TensorImpl; }
   static void destroy(TensorImpl*);
 
@@ -145,6 +158,14 @@ struct STRATA_API TensorImpl {
     for (int d = 0; d < ndim; ++d)
       if (shape[d] != o.shape[d]) return false;
     return true;
+  }
+  void reserve_dims(int n) {  // keeps the entries
+    if (n > kInlineDims) [[unlikely]]
+      reserve_many_dims(n);
+  }
+  void set_ndim(int n) {  // the new entries have no values yet
+    reserve_dims(n);
+    ndim = static_cast<uint8_t>(n);
   }
   void set_shape(Shape s);        // checks sizes and rank
   void set_contiguous_strides();  // row-major; computes numel with overflow checks
@@ -172,6 +193,10 @@ struct STRATA_API TensorImpl {
   void keep_version(uint32_t version);       // from now on, has its own counter that continues from `version`
   void replace_storage(Ref<Storage> fresh);  // its version continues, so that saved tensors detect the change
   int64_t storage_offset() const { return storage ? (data - storage->data) / static_cast<int64_t>(size_of(dtype)) : 0; }
+
+ private:
+  void reserve_many_dims(int n);
+  int64_t inline_dims_[2 * kInlineDims];  // uninitialized past ndim
 };
 
 inline Shape Tensor::shape() const { return checked().sizes(); }

@@ -8,7 +8,7 @@ class Info:
     """The answers of `__array_namespace_info__()`."""
 
     def capabilities(self):
-        """Boolean indexing and shapes that depend on values are supported; tensors have at most 10 dimensions."""
+        """Boolean indexing and shapes that depend on values are supported; tensors have at most 64 dimensions."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 10}
 
     def default_device(self):

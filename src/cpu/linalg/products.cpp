@@ -18,6 +18,11 @@ void add_batch(Gemm& g, int64_t size, int64_t a, int64_t b, int64_t c) {
     g.c_b[last] = c;
     return;
   }
+  STRATA_CHECK(
+    g.batch_dims < Gemm::kMaxBatch, NotImplemented,
+    "a matrix product has at most {} batch dimensions that cannot be merged; make its arguments contiguous() "
+    "and of one batch shape first",
+    Gemm::kMaxBatch);
   const int d = g.batch_dims++;
   g.batch[d] = size;
   g.a_b[d] = a;

@@ -209,7 +209,7 @@ template <class T> struct Job {
 };
 }  // namespace
 
-void moments(const TensorImpl& x, uint32_t reduced, double correction, bool root, const TensorImpl* variance,
+void moments(const TensorImpl& x, DimMask reduced, double correction, bool root, const TensorImpl* variance,
              const TensorImpl* mean) {
   const ReducePlan plan(x, reduced);
   const Target target{variance, mean, correction, root};
@@ -222,7 +222,7 @@ void moments(const TensorImpl& x, uint32_t reduced, double correction, bool root
   }
 }
 
-void moments_reference(const TensorImpl& x, uint32_t reduced, double correction, bool root, const TensorImpl* variance,
+void moments_reference(const TensorImpl& x, DimMask reduced, double correction, bool root, const TensorImpl* variance,
                        const TensorImpl* mean) {
   const ReducePlan plan(x, reduced);
   const Target target{variance, mean, correction, root};

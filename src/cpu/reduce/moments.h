@@ -5,9 +5,9 @@
 namespace strata::cpu {
 
 // Variance divided by (count - correction), or its root, and the mean; either output may be null. Floating inputs.
-STRATA_API void moments(const TensorImpl& x, uint32_t reduced, double correction, bool root, const TensorImpl* variance,
+STRATA_API void moments(const TensorImpl& x, DimMask reduced, double correction, bool root, const TensorImpl* variance,
                         const TensorImpl* mean);
-STRATA_API void moments_reference(const TensorImpl& x, uint32_t reduced, double correction, bool root,
+STRATA_API void moments_reference(const TensorImpl& x, DimMask reduced, double correction, bool root,
                                   const TensorImpl* variance, const TensorImpl* mean);
 
 // --- from the SIMD file -------------------------------------------------------------------------------------------

@@ -275,7 +275,7 @@ template <class T> struct Job {
 
 }  // namespace
 
-void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out, Finish finish) {
+void reduce(Fold fold, const TensorImpl& x, DimMask reduced, DType cast, const TensorImpl& out, Finish finish) {
   if (out.numel == 0) return;
   dispatch_compute(cast, [&]<class T>() {
     const FoldTable<T>& table = fold_table<T>(fold);
@@ -292,7 +292,7 @@ void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const 
   });
 }
 
-void reduce_reference(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out,
+void reduce_reference(Fold fold, const TensorImpl& x, DimMask reduced, DType cast, const TensorImpl& out,
                       Finish finish) {
   const ReducePlan plan(x, reduced);
   dispatch_compute(cast, [&]<class T>() {

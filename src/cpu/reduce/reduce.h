@@ -16,10 +16,10 @@ template <class T> using Wide = typename WideOf<T>::type;
 
 // out is contiguous and has one element per kept position. The input is read as `cast` (its compute type), as requested
 // by sum(dtype=...). Bit d of `reduced` is set if dimension d is reduced.
-STRATA_API void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out,
+STRATA_API void reduce(Fold fold, const TensorImpl& x, DimMask reduced, DType cast, const TensorImpl& out,
                        Finish finish = {});
 // The same by plain loops in the wide type.
-STRATA_API void reduce_reference(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out,
+STRATA_API void reduce_reference(Fold fold, const TensorImpl& x, DimMask reduced, DType cast, const TensorImpl& out,
                                  Finish finish = {});
 
 // --- from the SIMD file -------------------------------------------------------------------------------------------

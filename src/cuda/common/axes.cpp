@@ -5,6 +5,11 @@
 namespace strata::cuda {
 
 AxesParams axes_params(const Axes& a, const int64_t* stride, const char* op) {
+  STRATA_CHECK(
+    a.dims <= kAxesMost, NotImplemented,
+    "{}: device kernels take at most {} dimensions that cannot be merged, got {}; make the input contiguous() "
+    "first, or merge dimensions with flatten()",
+    op, kAxesMost, a.dims);
   AxesParams p{};
   p.count = a.count;
   p.dims = a.dims;

@@ -26,14 +26,19 @@ bool is_flat(const TensorImpl& t, const TensorImpl& shape) { return t.contiguous
 
 // The parameter struct of strided kernels: sizes and strides with the fastest dimension first.
 std::vector<int64_t> layout_of(const Operands& call) {
-  std::vector<int64_t> out(1 + kMaxDims * (1 + call.tensors.size()), 0);
+  std::vector<int64_t> out(1 + kAxesMost * (1 + call.tensors.size()), 0);
   const TensorImpl& shape = *call.shape;
+  STRATA_CHECK(
+    shape.ndim <= kAxesMost, NotImplemented,
+    "elementwise: at most {} dimensions are supported unless all tensors are contiguous and of one shape, got "
+    "{}; merge dimensions with flatten()",
+    kAxesMost, shape.ndim);
   out[0] = shape.ndim;
   for (int d = 0; d < shape.ndim; ++d) out[1 + static_cast<size_t>(d)] = shape.shape[shape.ndim - 1 - d];
   for (size_t k = 0; k < call.tensors.size(); ++k) {
     const TensorImpl& t = *call.tensors[k];
     for (int d = 0; d < t.ndim; ++d)
-      out[1 + kMaxDims * (1 + k) + static_cast<size_t>(d)] =
+      out[1 + kAxesMost * (1 + k) + static_cast<size_t>(d)] =
         t.shape[t.ndim - 1 - d] == 1 ? 0 : t.strides[t.ndim - 1 - d];
   }
   return out;

@@ -187,7 +187,7 @@ std::string elementwise_source(const std::string& name, const std::vector<Elemen
   }
   const std::string layout = strided
                                ? fmt::format("struct strata_Layout {{ long long dims, size[{}], stride[{}][{}]; }};\n",
-                                             kMaxDims, tensors, kMaxDims)
+                                             kAxesMost, tensors, kAxesMost)
                                : "";
   const std::string locate = strided ? fmt::format(
                                          "{}    strata_index strata_rest = i;\n"

@@ -1,5 +1,6 @@
 // The text of elementwise kernels: parameters and formulas read, CUDA C++ written.
 #pragma once
+#include "cuda/common/axes_params.h"
 #include "cuda/custom/elementwise.h"
 
 namespace strata::cuda {

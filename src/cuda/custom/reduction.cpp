@@ -32,22 +32,22 @@ constexpr int64_t kElementsPerThread = 8;  // if there are as many
 // If there are fewer blocks, the elements of a result are divided among several, at least 16 per thread.
 constexpr int64_t kEnoughBlocks = 2048;
 
-uint32_t mask_of(const std::string& name, const ReductionAxes& axes, int ndim) {
-  if (!axes.axes) return (1u << ndim) - 1;
-  uint32_t mask = 0;
+DimMask mask_of(const std::string& name, const ReductionAxes& axes, int ndim) {
+  if (!axes.axes) return all_dims(ndim);
+  DimMask mask = 0;
   for (const int64_t axis : *axes.axes) {
     STRATA_CHECK(axis >= -ndim && axis < ndim, Index, "{}: axis {} is out of range for {} dimensions", name, axis,
                  ndim);
-    const uint32_t bit = 1u << (axis < 0 ? axis + ndim : axis);
+    const DimMask bit = dim_bit(static_cast<int>(axis < 0 ? axis + ndim : axis));
     STRATA_CHECK(!(mask & bit), Value, "{}: axis {} is given twice", name, axis);
     mask |= bit;
   }
   return mask;
 }
 
-Ref<TensorImpl> result_shape(const TensorImpl& shape, uint32_t reduced, bool keepdims) {
+Ref<TensorImpl> result_shape(const TensorImpl& shape, DimMask reduced, bool keepdims) {
   auto out = Ref<TensorImpl>::adopt(TensorImpl::make());
-  out->ndim = 0;
+  out->reserve_dims(shape.ndim);
   for (int d = 0; d < shape.ndim; ++d) {
     const bool gone = reduced >> d & 1;
     if (!gone || keepdims) out->shape[out->ndim++] = gone ? 1 : shape.shape[d];
@@ -60,8 +60,8 @@ Ref<TensorImpl> result_shape(const TensorImpl& shape, uint32_t reduced, bool kee
 // merged where all tensors allow it.
 struct Dims {
   int count = 0;
-  int64_t size[kMaxDims] = {};
-  std::vector<std::array<int64_t, kMaxDims>> strides;
+  int64_t size[kAxesMost] = {};
+  std::vector<std::array<int64_t, kAxesMost>> strides;
 
   explicit Dims(size_t tensors) : strides(tensors) {}
   void add(int64_t n, const std::vector<int64_t>& steps) {
@@ -73,6 +73,10 @@ struct Dims {
       size[count - 1] *= n;
       return;
     }
+    STRATA_CHECK(count < kAxesMost, NotImplemented,
+                 "reduction: at most {} dimensions that cannot be merged are supported; make the input contiguous() "
+                 "first, or merge dimensions with flatten()",
+                 kAxesMost);
     for (size_t t = 0; t < steps.size(); ++t) strides[t][static_cast<size_t>(count)] = steps[t];
     size[count++] = n;
   }
@@ -96,7 +100,7 @@ struct Launch {
 };
 
 // `outs` is the number of outputs, the last of the tensors.
-Launch plan(const Operands& call, uint32_t reduced, bool keepdims, size_t outs) {
+Launch plan(const Operands& call, DimMask reduced, bool keepdims, size_t outs) {
   const TensorImpl& shape = *call.shape;
   const size_t tensors = call.tensors.size(), inputs = tensors - outs;
   Dims kept(tensors), gone(tensors);
@@ -188,7 +192,7 @@ std::vector<Tensor> ReductionKernel::operator()(std::span<const Operand> operand
                                                 std::span<const Tensor> outs) const {
   State& s = *state_;
   Operands call(s.name, s.inputs, operands, outs);
-  const uint32_t reduced = mask_of(s.name, axes, call.shape->ndim);
+  const DimMask reduced = mask_of(s.name, axes, call.shape->ndim);
   std::vector<Tensor> results = call.results(s.outputs, outs, *result_shape(*call.shape, reduced, axes.keepdims));
   const Launch first = plan(call, reduced, axes.keepdims, results.size());
   STRATA_CHECK(first.layout.gone > 0 || first.layout.kept == 0 || s.formulas.identity, Value,

@@ -119,7 +119,7 @@ std::string reduction_source(const std::string& name, std::span<const Elementwis
   const std::string layout = fmt::format(
     "struct strata_Layout {{\n  long long kept, gone, elements, chunk, threads, rows, kept_dims, gone_dims, "
     "kept_size[{0}], gone_size[{0}], kept_stride[{1}][{0}], gone_stride[{1}][{0}];\n}};\n",
-    kMaxDims, tensors);
+    kAxesMost, tensors);
   const std::string partial = "    strata_partials[blockIdx.y * (strata_index)strata_layout.kept + strata_k]";
   return fmt::format("#define STRATA_THREADS {}\n{}{}typedef {} strata_index;\ntypedef {} strata_value;\n{}",
                      kReductionThreads, kernel_prelude(), placeholder_types(inputs, outputs),

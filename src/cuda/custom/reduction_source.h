@@ -16,7 +16,7 @@ struct ReductionLayout {
   int64_t threads;               // of a block for each result
   int64_t rows;                  // 1: neighbouring threads reduce one result; 0: they have neighbouring results
   int64_t kept_dims, gone_dims;  // after merging
-  int64_t kept_size[kMaxDims], gone_size[kMaxDims];
+  int64_t kept_size[kAxesMost], gone_size[kAxesMost];
 };
 
 // Kernels <name> and <name>_partials. The first one reduces chunks; if there are several of a result, it writes partial

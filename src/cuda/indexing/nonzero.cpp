@@ -48,6 +48,9 @@ void nonzero(const TensorImpl& out, const TensorImpl& t, Workspace& workspace) {
   STRATA_CHECK(t.numel <= INT32_MAX, NotImplemented,
                "nonzero: {} elements are more than the device kernels count; at most {} are supported", t.numel,
                INT32_MAX);
+  STRATA_CHECK(t.ndim <= kAxesMost, NotImplemented,
+               "nonzero: device kernels take at most {} dimensions, got {}; flatten() the input first", kAxesMost,
+               t.ndim);
   const Tensor x = dense(t, workspace);
   const DenseOut to(out, workspace);
   NonzeroParams p = plan(*x);

@@ -101,6 +101,7 @@ void copy_addend(const GemmCall& g, GemmLayout& l) {
   const GemmParams& p = g.params;
   const Tensor to = alias(*g.c), from = alias(*g.in);
   const auto describe = [&](TensorImpl& t, const int64_t* batch_strides, int64_t m_step, int64_t n_step) {
+    t.reserve_dims(p.batch_dims + 2);
     t.ndim = 0;
     const auto add = [&t](int64_t size, int64_t step) {
       t.shape[t.ndim] = size;

@@ -43,6 +43,7 @@ Tensor in_order(const Tensor& t, Order order, Workspace& space) {
 
 Tensor broadcast_bias(const TensorImpl& bias, int spatial_dims) {
   Tensor row = alias(bias);
+  row->reserve_dims(row->ndim + spatial_dims);
   for (int d = 0; d < spatial_dims; ++d) {
     row->shape[row->ndim] = 1;
     row->strides[row->ndim] = 1;

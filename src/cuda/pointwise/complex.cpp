@@ -13,7 +13,7 @@ namespace strata::cuda {
 namespace {
 
 constexpr uint32_t kThreads = 256;
-static_assert(kComplexDims == kMaxDims);
+static_assert(kComplexDims == kAxesMost);
 
 struct Kernels {
   Function c64, c128;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint32_t kThreads = 256;
 constexpr int64_t kVector = 8;  // elements of a thread
-static_assert(kPointwiseDims == kMaxDims && kPointwiseOperands == kMaxOperands && Walk::kMaxViews == kMaxOperands + 1);
+static_assert(kPointwiseDims == kAxesMost && kPointwiseOperands == kMaxOperands && Walk::kMaxViews == kMaxOperands + 1);
 
 template <class T> uint64_t bits_of(T v) {
   if constexpr (sizeof(T) == 4) return std::bit_cast<uint32_t>(v);

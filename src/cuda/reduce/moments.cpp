@@ -22,7 +22,7 @@ constexpr int64_t kVector = 8;
 // Whether a tensor next to x, which may be null, can be read with the widest accesses.
 bool fits_vectors(const TensorImpl& x, const TensorImpl* t) { return !t || reads_in_pieces(*t, wide(x)); }
 
-uint32_t all_but_channels(const TensorImpl& x) { return ((1u << x.ndim) - 1) & ~2u; }
+DimMask all_but_channels(const TensorImpl& x) { return all_dims(x.ndim) & ~dim_bit(1); }
 
 // Kernels of columns.cu, by the types that they read.
 struct ColumnKernels {

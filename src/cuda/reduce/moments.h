@@ -8,7 +8,7 @@ namespace strata::cuda {
 // As cpu::moments: variance divided by (count - correction), or its root, and the mean; either output may be null.
 struct MomentsCall {
   const TensorImpl& x;
-  uint32_t reduced;
+  DimMask reduced;
   double correction;
   bool root;
   const TensorImpl *variance, *mean;

@@ -61,15 +61,19 @@ bool by_columns(const ReducePlan& plan) {
   return plan.gone.count <= 1 || (kept != 0 && kept < gone) || gone == 0;
 }
 
-// Rows: as many threads per result as have work; columns: a warp's worth of neighbours.
+// Rows: as many threads per result as have work, and no more than have four vectors each if the results alone keep the GPU
+// busy; columns: a warp's worth of neighbours.
 int64_t results_per_block(bool columns, int64_t kept, int64_t gone) {
   if (columns) {
     int64_t n = std::min<int64_t>(kReduceThreads, std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(kept, 1))));
     while (n > 32 && gone >= 8 * (kReduceThreads / n)) n /= 2;
     return n;
   }
+  constexpr int64_t kEnoughThreads = 1 << 18, kFourVectors = 32;
   int64_t threads = 1;
-  while (threads < kReduceThreads && threads * 4 < gone) threads *= 2;
+  while (threads < kReduceThreads && threads * 4 < gone &&
+         (threads * kFourVectors < gone || kept * threads < kEnoughThreads))
+    threads *= 2;
   return kReduceThreads / threads;
 }
 
@@ -178,7 +182,7 @@ void run_reduce(const Reduction& r, const Call& c, const Plan& plan) {
   run_stages(r, plan.get<Stage>(), workspace);
 }
 
-void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out, Finish finish,
+void reduce(Fold fold, const TensorImpl& x, DimMask reduced, DType cast, const TensorImpl& out, Finish finish,
             Workspace& workspace) {
   if (out.numel == 0) return;
   const Reduction r{fold, x, reduced, cast, out, finish};
@@ -187,7 +191,7 @@ void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const 
 
 void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* values, const TensorImpl& indices,
                 Workspace& workspace) {
-  const Stage s = stage_of({largest ? Fold::Max : Fold::Min, x, 1u << dim, x.dtype, indices, {}});
+  const Stage s = stage_of({largest ? Fold::Max : Fold::Min, x, dim_bit(dim), x.dtype, indices, {}});
   ArgReduceParams p{};
   p.of = s.params;
   p.of.x = address(x);

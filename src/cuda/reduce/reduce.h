@@ -12,7 +12,7 @@ enum class ReduceMethod : uint8_t { Columns, Rows, Strided };
 const char* plan_reduce(const Reduction& r, ReduceMethod method, Plan& plan);
 void run_reduce(const Reduction& r, const Call& c, const Plan& plan);
 // For launchers that also reduce: the plan and the run of any method.
-void reduce(Fold fold, const TensorImpl& x, uint32_t reduced, DType cast, const TensorImpl& out, Finish finish,
+void reduce(Fold fold, const TensorImpl& x, DimMask reduced, DType cast, const TensorImpl& out, Finish finish,
             Workspace& workspace);
 // The first index of the maximum (minimum) along dim; NaN counts as both. `values` may be null.
 void arg_reduce(bool largest, const TensorImpl& x, int dim, const TensorImpl* values, const TensorImpl& indices,

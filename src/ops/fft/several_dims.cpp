@@ -20,11 +20,11 @@ Axes axes_of(const Tensor& x, const OptIntList& s, const OptIntList& dim, const 
   STRATA_CHECK(!s.given || dim.given || s.size <= static_cast<size_t>(x.dim()), Runtime,
                "{}: Got shape with {} values but input tensor only has {} dimensions", op, s.size, x.dim());
   const size_t count = dim.given ? dim.size : s.given ? s.size : static_cast<size_t>(x.dim());
-  uint32_t seen = 0;
+  DimMask seen = 0;
   for (size_t i = 0; i < count; ++i) {
     const int d = dim.given ? checked_dim(x, dim[i], op) : x.dim() - static_cast<int>(count - i);
     STRATA_CHECK(!(seen >> d & 1), Runtime, "{}: FFT dims must be unique, got {} twice", op, d);
-    seen |= 1u << d;
+    seen |= dim_bit(d);
     axes.dims.push_back(d);
     axes.sizes.push_back(s.given && s[i] != -1 ? s[i] : x.size(d));
   }

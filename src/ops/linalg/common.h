@@ -44,6 +44,7 @@ struct Batch {
 inline void set_batch_shape(TensorImpl& out, const TensorImpl& a, std::initializer_list<int64_t> tail) {
   out.device = a.device;
   out.dtype = a.dtype;
+  out.reserve_dims(a.ndim + static_cast<int>(tail.size()));
   for (int d = 0; d + 2 < a.ndim; ++d) out.shape[out.ndim++] = a.shape[d];
   for (int64_t n : tail) out.shape[out.ndim++] = n;
 }

@@ -30,14 +30,14 @@ void infer_vector_norm(const Call& c) {
   const TensorImpl& x = a.x();
   const double ord = a.ord_value().number();
   const DType dtype = norm_dtype(x, a.dtype_value(), c.op.name.c_str());
-  const uint32_t reduced = reduced_mask(x, a.dim_value(), c.op.name.c_str());
+  const DimMask reduced = reduced_mask(x, a.dim_value(), c.op.name.c_str());
   if (ord < 0 || ord == kInf) require_elements(x, reduced, c.op.name.c_str());
   set_reduced_shape(*c.out(), x, reduced, a.keepdim());
   c.out()->dtype = dtype;
 }
 
 // |x|^p into a buffer, its sum, the p-th root.
-void run_power_norm(const TensorImpl& x, uint32_t reduced, double p, const TensorImpl& out, DType compute) {
+void run_power_norm(const TensorImpl& x, DimMask reduced, double p, const TensorImpl& out, DType compute) {
   dispatch_compute(compute, [&]<class T>() {
     const Tensor powers = make_tensor(x.sizes(), dtype_of<T>);
     const int last = std::max(0, x.ndim - 1);
@@ -64,8 +64,7 @@ void run_power_norm(const TensorImpl& x, uint32_t reduced, double p, const Tenso
 }
 
 // The same on a device, in the precision of the compute type.
-void power_norm_on_device(const TensorImpl& x, uint32_t reduced, double p, const TensorImpl& out,
-                          Workspace& workspace) {
+void power_norm_on_device(const TensorImpl& x, DimMask reduced, double p, const TensorImpl& out, Workspace& workspace) {
   const DType type = compute_type(out.dtype);
   const Tensor powers = cuda::copied(x, type, workspace);
   const cuda::DenseOut total(out, type, workspace);
@@ -92,7 +91,7 @@ double order_of(const args::linalg_vector_norm& a, const TensorImpl& out) {
 template <decltype(&cpu::reduce) engine> void run_vector_norm(const Call& c) {
   const args::linalg_vector_norm a(c);
   const TensorImpl &x = a.x(), &out = *c.out();
-  const uint32_t reduced = reduced_mask(x, a.dim_value(), "vector_norm");
+  const DimMask reduced = reduced_mask(x, a.dim_value(), "vector_norm");
   by_order(
     order_of(a, out), [&](Fold fold, Finish finish) { engine(fold, x, reduced, out.dtype, out, finish); },
     [&](double p) { run_power_norm(x, reduced, p, out, out.dtype); });
@@ -100,7 +99,7 @@ template <decltype(&cpu::reduce) engine> void run_vector_norm(const Call& c) {
 void vector_norm_on_device(const Call& c, Workspace& workspace) {
   const args::linalg_vector_norm a(c);
   const TensorImpl &x = a.x(), &out = *c.out();
-  const uint32_t reduced = reduced_mask(x, a.dim_value(), "vector_norm");
+  const DimMask reduced = reduced_mask(x, a.dim_value(), "vector_norm");
   by_order(
     order_of(a, out),
     [&](Fold fold, Finish finish) { cuda::reduce(fold, x, reduced, out.dtype, out, finish, workspace); },
@@ -111,7 +110,7 @@ Tensor vector_norm_grad(const GradContext& c, Tensor g) {
   const grads::linalg_vector_norm a(c);
   Tensor x = a.x();
   const double p = a.ord_value().number();
-  const uint32_t reduced = reduced_mask(a.meta_of_x(), a.dim_value(), "vector_norm");
+  const DimMask reduced = reduced_mask(a.meta_of_x(), a.dim_value(), "vector_norm");
   const bool keepdim = a.keepdim();
   if (p == 0) return mul(x, 0.0);
   Tensor norm = with_kept_dims(c.result(), x.shape(), reduced, keepdim);
@@ -148,7 +147,7 @@ Tensor matrix_norm_of(const Tensor& A, const Value& ord, IntList dim, bool keepd
     return s;
   };
   const auto back = [&](const Tensor& t) {  // t lost both dimensions
-    return keepdim ? with_kept_dims(t, x.shape(), 1u << row | 1u << column, false) : t;
+    return keepdim ? with_kept_dims(t, x.shape(), dim_bit(row) | dim_bit(column), false) : t;
   };
   if (ord.tag == Tag::Str) {
     if (ord.string() == "fro") return linalg::vector_norm(x, 2, OptIntList{row, column}, keepdim);

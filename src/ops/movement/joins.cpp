@@ -108,12 +108,12 @@ Grads grad_cat(const GradContext& c, const Tensor& g) {
   return out;
 }
 
-uint32_t dim_mask(IntList dims, int ndim, const char* op) {
-  uint32_t mask = 0;
+DimMask dim_mask(IntList dims, int ndim, const char* op) {
+  DimMask mask = 0;
   for (int64_t d : dims) {
     const int at = normalize_dim(d, ndim, op);
     STRATA_CHECK(!(mask >> at & 1), Runtime, "{}: dim {} appears multiple times in the list of dims", op, at);
-    mask |= 1u << at;
+    mask |= dim_bit(at);
   }
   return mask;
 }
@@ -131,7 +131,7 @@ void run_flip(const Call& c) {
   const args::flip a(c);
   const TensorImpl& input = a.input();
   Geometry g(input);
-  const uint32_t mask = dim_mask(a.dims(), input.ndim, "flip");
+  const DimMask mask = dim_mask(a.dims(), input.ndim, "flip");
   if (input.numel == 0) return;
   for (int d = 0; d < input.ndim; ++d)
     if (mask >> d & 1) {
@@ -144,7 +144,7 @@ void run_flip(const Call& c) {
 void plain_flip(const Call& c) {
   const args::flip a(c);
   const TensorImpl& input = a.input();
-  const uint32_t mask = dim_mask(a.dims(), input.ndim, "flip");
+  const DimMask mask = dim_mask(a.dims(), input.ndim, "flip");
   cpu::each_index(input.sizes(), [&](const cpu::Index& at) {
     cpu::Index to = at;
     for (size_t d = 0; d < input.ndim; ++d)
@@ -179,18 +179,21 @@ void run_roll(const Call& c) {
     const int64_t n = input.shape[d];
     shift[d] = ((shift[d] + shifts[i] % n) % n + n) % n;
   }
-  for (uint32_t pieces = 0; pieces < 1u << input.ndim; ++pieces) {
+  std::vector<int> moved;
+  for (int d = 0; d < input.ndim; ++d)
+    if (shift[d] != 0) moved.push_back(d);
+  const DimMask all = all_dims(static_cast<int>(moved.size()));
+  for (DimMask pieces = 0;; ++pieces) {
     Geometry from(input), to(*c.out());
-    bool empty = false;
-    for (int d = 0; d < input.ndim; ++d) {
+    for (size_t i = 0; i < moved.size(); ++i) {
+      const int d = moved[i];
       const int64_t n = input.shape[d], cut = n - shift[d];
-      const bool second = pieces >> d & 1;
-      empty |= second && shift[d] == 0;
-      if (empty) break;
+      const bool second = pieces >> i & 1;
       from = slice_geometry(from, d, second ? cut : 0, second ? n : cut, 1);
       to = slice_geometry(to, d, second ? 0 : shift[d], second ? shift[d] : n, 1);
     }
-    if (!empty) copy_values(*show(c.out(), to), *show(alias(input), from));
+    copy_values(*show(c.out(), to), *show(alias(input), from));
+    if (pieces == all) break;
   }
 }
 

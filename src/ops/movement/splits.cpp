@@ -329,13 +329,13 @@ STRATA_OP(movedim, "movedim(Tensor(a) input, int[] source, int[] destination) ->
                  source.size, destination.size);
     Dims order;
     for (int d = 0; d < n; ++d) order.push(-1);
-    uint32_t from_seen = 0, to_seen = 0;
+    DimMask from_seen = 0, to_seen = 0;
     for (size_t i = 0; i < source.size; ++i) {
       const int from = normalize_dim(source[i], n, "movedim"), to = normalize_dim(destination[i], n, "movedim");
       STRATA_CHECK(!(from_seen >> from & 1) && !(to_seen >> to & 1), Runtime,
                    "movedim: repeated dim in source {} or destination {}", to_string(source), to_string(destination));
-      from_seen |= 1u << from;
-      to_seen |= 1u << to;
+      from_seen |= dim_bit(from);
+      to_seen |= dim_bit(to);
       if (n) order[to] = from;
     }
     int next = 0;

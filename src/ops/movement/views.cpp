@@ -28,7 +28,7 @@ Tensor spread(const GradContext& c, const Tensor& g, const Geometry& part) {
 
 std::optional<int64_t> optional_int(const Value& v) { return v ? std::optional(v.integer()) : std::nullopt; }
 
-Dims squeezed(const TensorImpl& t, uint32_t dims) {
+Dims squeezed(const TensorImpl& t, DimMask dims) {
   Dims kept;
   for (int d = 0; d < t.ndim; ++d)
     if (!(dims >> d & 1) || t.shape[d] != 1) kept.push(d);
@@ -36,7 +36,7 @@ Dims squeezed(const TensorImpl& t, uint32_t dims) {
 }
 Tensor keep_dims(const Tensor& input, Shape kept) {
   Tensor out = begin_view(*input);
-  out->ndim = static_cast<uint8_t>(kept.size());
+  out->set_ndim(static_cast<int>(kept.size()));
   for (size_t d = 0; d < kept.size(); ++d) {
     out->shape[d] = input->shape[kept[d]];
     out->strides[d] = input->strides[kept[d]];
@@ -54,11 +54,11 @@ Dims permutation(IntList dims, int ndim, const char* op) {
     "{}: number of dimensions in the tensor input does not match the length of the desired ordering: {} and {}", op,
     ndim, dims.size);
   Dims out;
-  uint32_t seen = 0;
+  DimMask seen = 0;
   for (int64_t d : dims) {
     const int at = normalize_dim(d, ndim, op);
     STRATA_CHECK(!(seen >> at & 1), Runtime, "{}: duplicate dims are not allowed, got {}", op, to_string(dims));
-    seen |= 1u << at;
+    seen |= dim_bit(at);
     out.push(at);
   }
   return out;
@@ -284,7 +284,7 @@ STRATA_OP(adjoint, "adjoint(Tensor(a) input) -> Tensor(a)")
 
 STRATA_OP(squeeze, "squeeze(Tensor(a) input) -> Tensor(a)")
   .doc("A view without the dimensions of size 1.\n\n>>> strata.ones(1, 3, 1).squeeze().shape\nstrata.Size([3])")
-  .view([](const Tensor& input) { return keep_dims(input, squeezed(*input, ~0u)); })
+  .view([](const Tensor& input) { return keep_dims(input, squeezed(*input, all_dims(kMaxDims))); })
   .grad(grad_reshape)
   .dtypes(kStorageTypes)
   .samples({"f(1,3,1)", "f()", "f(2,3)", "f(1,0)"});
@@ -293,7 +293,7 @@ STRATA_OP(squeeze_dim, "squeeze.dim(Tensor(a) input, int dim) -> Tensor(a)")
   .doc(
     "A view without one dimension, if its size is 1.\n\n>>> strata.ones(1, 3, 1).squeeze(0).shape\nstrata.Size([3, 1])")
   .view([](const Tensor& input, int64_t dim) {
-    return keep_dims(input, squeezed(*input, 1u << normalize_dim(dim, input.dim(), "squeeze")));
+    return keep_dims(input, squeezed(*input, dim_bit(normalize_dim(dim, input.dim(), "squeeze"))));
   })
   .grad(grad_reshape)
   .dtypes(kStorageTypes)
@@ -305,8 +305,8 @@ STRATA_OP(squeeze_dims, "squeeze.dims(Tensor(a) input, int[] dim) -> Tensor(a)")
     "A view without those of the given dimensions whose size is 1.\n\n>>> strata.ones(1, 3, 1).squeeze((0, "
     "2)).shape\nstrata.Size([3])")
   .view([](const Tensor& input, IntList dim) {
-    uint32_t mask = 0;
-    for (int64_t d : dim) mask |= 1u << normalize_dim(d, input.dim(), "squeeze");
+    DimMask mask = 0;
+    for (int64_t d : dim) mask |= dim_bit(normalize_dim(d, input.dim(), "squeeze"));
     return keep_dims(input, squeezed(*input, mask));
   })
   .grad(grad_reshape)

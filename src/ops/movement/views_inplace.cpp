@@ -18,7 +18,7 @@ template <class View> Tensor become(const Tensor& input, const char* op, const V
   const bool follow = thread_state.grad_mode || (input->history && !thread_state.inference_mode);
   const Scoped mode(thread_state.grad_mode, follow);
   const Tensor view = view_of(input);
-  input->ndim = view->ndim;
+  input->set_ndim(view->ndim);
   input->contiguous = view->contiguous;
   std::copy_n(view->shape, view->ndim, input->shape);
   std::copy_n(view->strides, view->ndim, input->strides);

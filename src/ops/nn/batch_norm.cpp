@@ -18,7 +18,7 @@ cpu::Channels channels_of(const TensorImpl& x) {
   for (int d = 2; d < x.ndim; ++d) k.s *= x.shape[d];
   return k;
 }
-uint32_t reduced_dims(int ndim) { return ((1u << ndim) - 1) & ~2u; }
+DimMask reduced_dims(int ndim) { return all_dims(ndim) & ~dim_bit(1); }
 std::vector<int64_t> all_but_channels(int ndim) {
   std::vector<int64_t> dims{0};
   for (int d = 2; d < ndim; ++d) dims.push_back(d);

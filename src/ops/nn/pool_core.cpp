@@ -200,7 +200,7 @@ Reduction global_mean(const Call& c) {
   const TensorImpl& x = a.input();
   const auto dims = static_cast<int>(a.output_size().size);
   const double window = static_cast<double>(x.numel) / static_cast<double>(c.out().numel());
-  return {Fold::Sum, x, ((1u << dims) - 1) << (x.ndim - dims), x.dtype, *c.out(), {window}};
+  return {Fold::Sum, x, all_dims(dims) << (x.ndim - dims), x.dtype, *c.out(), {window}};
 }
 const char* plan_global_mean(const Call& c, Plan& plan) {
   const args::adaptive_avg_pool_core a(c);

@@ -89,7 +89,7 @@ void infer_pick(const Call& c, int64_t dim, bool keepdim) {
   const int d = normalize_dim(dim, x.ndim, c.op.name.c_str());
   STRATA_CHECK(x.ndim == 0 || x.shape[d] > 0, Index, "{}: Expected reduction dim {} to have non-zero size", c.op.name,
                d);
-  for (int o = 0; o < 2; ++o) set_reduced_shape(*c.outs[o], x, 1u << d, keepdim);
+  for (int o = 0; o < 2; ++o) set_reduced_shape(*c.outs[o], x, dim_bit(d), keepdim);
   c.outs[0]->dtype = x.dtype;
   c.outs[1]->dtype = DType::I64;
 }

@@ -98,9 +98,9 @@ STRATA_OP(view_as_real, "view_as_real(Tensor(a) input) -> Tensor(a)")
     STRATA_CHECK(input.dim() < kMaxDims, Runtime, "view_as_real: a tensor of {} dimensions has no room for another",
                  input.dim());
     Tensor out = part_of(*input, 0);
-    out->shape[out->ndim] = 2;
-    out->strides[out->ndim] = 1;
-    ++out->ndim;
+    out->set_ndim(input.dim() + 1);
+    out->shape[input.dim()] = 2;
+    out->strides[input.dim()] = 1;
     out->update_contiguous();
     return out;
   })

@@ -7,22 +7,22 @@
 namespace strata {
 
 // Bit d is set if dimension d is reduced. None and an empty list mean all.
-STRATA_API uint32_t reduced_mask(const TensorImpl& x, const Value& dim, const char* op);
-STRATA_API uint32_t reduced_mask(const TensorImpl& x, const OptIntList& dim, const char* op);
-STRATA_API void set_reduced_shape(TensorImpl& out, const TensorImpl& x, uint32_t reduced, bool keepdim);
-STRATA_API int64_t reduced_count(const TensorImpl& x, uint32_t reduced);
+STRATA_API DimMask reduced_mask(const TensorImpl& x, const Value& dim, const char* op);
+STRATA_API DimMask reduced_mask(const TensorImpl& x, const OptIntList& dim, const char* op);
+STRATA_API void set_reduced_shape(TensorImpl& out, const TensorImpl& x, DimMask reduced, bool keepdim);
+STRATA_API int64_t reduced_count(const TensorImpl& x, DimMask reduced);
 // A reduction without an identity needs at least one element per result.
-STRATA_API void require_elements(const TensorImpl& x, uint32_t reduced, const char* op);
+STRATA_API void require_elements(const TensorImpl& x, DimMask reduced, const char* op);
 
 // A reduced tensor with size-1 dimensions in place of the reduced ones, so that it broadcasts against the input.
-STRATA_API Tensor with_kept_dims(const Tensor& t, Shape input, uint32_t reduced, bool keepdim);
-STRATA_API Tensor expand_reduced(const Tensor& t, Shape input, uint32_t reduced, bool keepdim);
+STRATA_API Tensor with_kept_dims(const Tensor& t, Shape input, DimMask reduced, bool keepdim);
+STRATA_API Tensor expand_reduced(const Tensor& t, Shape input, DimMask reduced, bool keepdim);
 
 // The gradient of a value chosen among the reduced elements: those equal to it (or NaN if it is NaN) share g.
 struct Spread {
   Tensor mask, share;  // elements equal to the result; the gradient divided by their number, to be broadcast
 };
-Spread spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, uint32_t reduced, bool keepdim);
+Spread spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, DimMask reduced, bool keepdim);
 // The gradient of a result that is one of all elements of x: those equal to it share g, the others get 0.
 Tensor grad_of_one_value(const Tensor& g, const Tensor& x, const Tensor& result);
 STRATA_API Tensor scatter_into_zeros(const TensorImpl& like, int64_t dim, const Tensor& index, const Tensor& values);

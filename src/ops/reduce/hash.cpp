@@ -27,7 +27,7 @@ STRATA_OP(hash_tensor, "hash_tensor(Tensor input, int[]? dim=None, *, bool keepd
   .dtypes(kAllTypes)
   .composite([](const Tensor& input, OptIntList dim, bool keepdim, int64_t mode) {
     STRATA_CHECK(mode == 0, Runtime, "hash_tensor: Unknown hash_tensor mode: {}; the only one is 0", mode);
-    const uint32_t reduced = reduced_mask(*input, dim, "hash_tensor");
+    const DimMask reduced = reduced_mask(*input, dim, "hash_tensor");
     require_elements(*input, reduced, "hash_tensor");
     Tensor bits = is_floating(input.dtype()) ? view(to(contiguous(input), kFloat64), kInt64) : to(input, kInt64);
     for (int d = 0; d < input.dim(); ++d)

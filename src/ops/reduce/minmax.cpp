@@ -21,14 +21,14 @@ void require_any(const Call& c, ErrorKind kind) {
                            c.op.name));
 }
 
-uint32_t extreme_mask(const Call& c) {
+DimMask extreme_mask(const Call& c) {
   const args::amax a(c);
   return reduced_mask(a.input(), a.dim_value(), c.op.name.c_str());
 }
 void infer_extreme(const Call& c) {
   const args::amax a(c);
   const TensorImpl& x = a.input();
-  const uint32_t reduced = extreme_mask(c);
+  const DimMask reduced = extreme_mask(c);
   if (a.dim_value().size == 0) require_any(c, ErrorKind::Runtime);
   require_elements(x, reduced, c.op.name.c_str());
   set_reduced_shape(*c.out(), x, reduced, a.keepdim());
@@ -40,7 +40,7 @@ template <Fold fold> Reduction describe_extreme(const Call& c) {
 }
 Grads grad_extreme(const GradContext& c, const Tensor& g) {
   const grads::amax a(c);
-  const uint32_t reduced = reduced_mask(a.meta_of_input(), a.dim_value(), "amax");
+  const DimMask reduced = reduced_mask(a.meta_of_input(), a.dim_value(), "amax");
   const auto [mask, share] = spread_evenly(g, a.input(), c.result(), reduced, a.keepdim());
   return {mul(to(mask, share.dtype()), share)};  // NaN goes to all elements, as in PyTorch
 }
@@ -52,7 +52,7 @@ void infer_full(const Call& c) {
 }
 template <Fold fold> Reduction describe_full(const Call& c) {
   const args::max a(c);
-  return {fold, a.input(), ~0u, c.out().dtype(), *c.out()};
+  return {fold, a.input(), all_dims(kMaxDims), c.out().dtype(), *c.out()};
 }
 Grads grad_full(const GradContext& c, const Tensor& g) {
   const grads::max a(c);
@@ -62,7 +62,7 @@ Grads grad_full(const GradContext& c, const Tensor& g) {
 void infer_with_places(const Call& c) {
   const args::max_dim a(c);
   const TensorImpl& x = a.input();
-  const uint32_t reduced = 1u << normalize_dim(a.dim(), x.ndim, c.op.name.c_str());
+  const DimMask reduced = dim_bit(normalize_dim(a.dim(), x.ndim, c.op.name.c_str()));
   require_elements(x, reduced, c.op.name.c_str());
   for (int o = 0; o < 2; ++o) set_reduced_shape(*c.outs[o], x, reduced, a.keepdim());
   c.outs[0]->dtype = x.dtype;
@@ -96,7 +96,7 @@ void infer_arg(const Call& c) {
   const TensorImpl& x = a.input();
   const bool given = static_cast<bool>(a.dim_value()), keepdim = a.keepdim();
   if (!given) require_any(c, ErrorKind::Index);
-  const uint32_t reduced = reduced_mask(x, a.dim_value(), c.op.name.c_str());
+  const DimMask reduced = reduced_mask(x, a.dim_value(), c.op.name.c_str());
   require_elements(x, reduced, c.op.name.c_str());
   set_reduced_shape(*c.out(), x, reduced, keepdim);
   c.out()->dtype = DType::I64;
@@ -122,7 +122,7 @@ template <bool largest> void arg_on_device(const Call& c, Workspace& workspace) 
 }
 }  // namespace
 
-Spread spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, uint32_t reduced, bool keepdim) {
+Spread spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, DimMask reduced, bool keepdim) {
   const Tensor best = with_kept_dims(result, x.shape(), reduced, keepdim);
   const Tensor mask = logical_or(eq(x, best), logical_and(isnan(x), isnan(best)));  // NaN is equal to NaN here
   std::vector<int64_t> dims;
@@ -132,7 +132,7 @@ Spread spread_evenly(const Tensor& g, const Tensor& x, const Tensor& result, uin
                     dims.empty() ? to(mask, x.dtype()) : to(sum(mask, dims, true), x.dtype()))};
 }
 Tensor grad_of_one_value(const Tensor& g, const Tensor& x, const Tensor& result) {
-  const auto [mask, share] = spread_evenly(g, x, result, (1u << x.dim()) - 1, false);
+  const auto [mask, share] = spread_evenly(g, x, result, all_dims(x.dim()), false);
   return where(mask, share, 0);
 }
 

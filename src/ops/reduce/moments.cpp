@@ -16,13 +16,13 @@ void infer_moments(const Call& c) {
   STRATA_CHECK(is_floating(x.dtype), Runtime,
                "{}: only floating point dtypes are supported, got {}; convert with .float() first", c.op.name,
                name_of(x.dtype));
-  const uint32_t reduced = reduced_mask(x, a.dim_value(), c.op.name.c_str());
+  const DimMask reduced = reduced_mask(x, a.dim_value(), c.op.name.c_str());
   for (uint32_t o = 0; o < c.op.outputs; ++o) {
     set_reduced_shape(*c.outs[o], x, reduced, a.keepdim());
     c.outs[o]->dtype = x.dtype;
   }
 }
-using Kernel = void (*)(const TensorImpl&, uint32_t, double, bool, const TensorImpl*, const TensorImpl*);
+using Kernel = void (*)(const TensorImpl&, DimMask, double, bool, const TensorImpl*, const TensorImpl*);
 template <bool root> cuda::MomentsCall describe(const Call& c) {
   const args::var_correction a(c);
   const TensorImpl& x = a.input();
@@ -47,7 +47,7 @@ template <bool root> void add_device_kernel(OpRecord& op) {
 Tensor variance_grad(const GradContext& c, const Tensor& g, bool with_mean) {
   const grads::var_correction a(c);
   const Tensor x = a.input();
-  const uint32_t reduced = reduced_mask(a.meta_of_input(), a.dim_value(), "var");
+  const DimMask reduced = reduced_mask(a.meta_of_input(), a.dim_value(), "var");
   const double count = static_cast<double>(reduced_count(a.meta_of_input(), reduced)),
                by = std::max(0.0, count - correction_of(a.correction_value()));
   std::vector<int64_t> dims;
@@ -66,7 +66,7 @@ Tensor deviation_grad(const GradContext& c, const Tensor& g, bool with_mean) {
 }
 Tensor mean_grad(const GradContext& c, const Tensor& g) {
   const grads::var_mean_correction a(c);
-  const uint32_t reduced = reduced_mask(a.meta_of_input(), a.dim_value(), "var");
+  const DimMask reduced = reduced_mask(a.meta_of_input(), a.dim_value(), "var");
   return div(expand_reduced(g, a.shape_of_input(), reduced, a.keepdim()),
              static_cast<double>(reduced_count(a.meta_of_input(), reduced)));
 }

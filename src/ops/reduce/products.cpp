@@ -30,7 +30,7 @@ Tensor product_of_others(const Tensor& x, int dim) {
   return mul(before, after);
 }
 
-void infer_prod(const Call& c, uint32_t reduced, bool keepdim, const Value& dtype) {
+void infer_prod(const Call& c, DimMask reduced, bool keepdim, const Value& dtype) {
   const args::prod a(c);
   const TensorImpl& x = a.input();
   set_reduced_shape(*c.out(), x, reduced, keepdim);
@@ -42,7 +42,7 @@ cuda::ScanCall scan_call(const Call& c) {
 }
 Reduction describe_full(const Call& c) {
   const args::prod a(c);
-  return {Fold::Prod, a.input(), ~0u, c.out().dtype(), *c.out()};
+  return {Fold::Prod, a.input(), all_dims(kMaxDims), c.out().dtype(), *c.out()};
 }
 Reduction describe_dim(const Call& c) {
   const args::prod_dim_int a(c);
@@ -69,7 +69,7 @@ Tensor cumprod_grad(const Tensor& g, const Tensor& x, const Tensor& result, int 
 
 STRATA_OP(prod, "prod(Tensor input, *, dtype? dtype=None) -> Tensor")
   .doc("The product of all elements. Integers and booleans multiply as int64.")
-  .infer([](const args::prod& c) { infer_prod(c, ~0u, false, c.dtype_value()); })
+  .infer([](const args::prod& c) { infer_prod(c, all_dims(kMaxDims), false, c.dtype_value()); })
   .with(add_reduction<describe_full>)
   .saves({"input"})
   .saves_result()

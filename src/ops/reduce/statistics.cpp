@@ -198,7 +198,7 @@ STRATA_OP(logsumexp, "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> 
   .composite([](const Tensor& input, IntList dim, bool keepdim) {
     const Tensor x = is_floating(input.dtype()) ? input : to(input, default_dtype());
     if (x.numel() == 0) return logsumexp_in_passes(x, dim, keepdim);
-    const uint32_t reduced = reduced_mask(*x, OptIntList(dim), "logsumexp");
+    const DimMask reduced = reduced_mask(*x, OptIntList(dim), "logsumexp");
     constexpr int64_t kFewRows = 64, kLongRow = 1 << 15;  // rows that one thread or block would take long for
     const int64_t n = reduced_count(*x, reduced), rows = x.numel() / n;
     if (rows < kFewRows && n > kLongRow) return logsumexp_in_passes(x, dim, keepdim);
@@ -225,7 +225,7 @@ STRATA_OP(logsumexp, "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> 
     }
     const Tensor total = add(log(sum(exp(sub(input, most)), OptIntList(dim), true)), most);
     if (keepdim) return total;
-    const uint32_t reduced = reduced_mask(*input, OptIntList(dim), "logsumexp");
+    const DimMask reduced = reduced_mask(*input, OptIntList(dim), "logsumexp");
     std::vector<int64_t> shape;
     for (int d = 0; d < input.dim(); ++d)
       if (!(reduced >> d & 1)) shape.push_back(input.size(d));

@@ -11,14 +11,14 @@ namespace strata {
 namespace {
 
 struct Where {
-  uint32_t reduced;
+  DimMask reduced;
   bool keepdim;
 };
 // V is the view of a full reduction, or of an overload with a dim.
 template <class V> Where where(const V& a) {
   if constexpr (requires { a.keepdim(); })
     return {reduced_mask(a.input(), a.dim_value(), a.op().name.c_str()), a.keepdim()};
-  else return {(1u << a.input().ndim) - 1, false};
+  else return {all_dims(a.input().ndim), false};
 }
 
 template <class V> void infer_sum(const Call& c) {
@@ -60,7 +60,7 @@ template <Fold fold, class V> Reduction describe_fold(const Call& c) {
 template <class V> Reduction describe_mean(const Call& c) {
   const V a(c);
   const TensorImpl& x = a.input();
-  const uint32_t reduced = where(a).reduced;
+  const DimMask reduced = where(a).reduced;
   return {Fold::Sum, x, reduced, c.out().dtype(), *c.out(), {.divide = static_cast<double>(reduced_count(x, reduced))}};
 }
 template <Fold fold, class V> Reduction describe_own_type(const Call& c) {  // in the input's own dtype
@@ -76,7 +76,7 @@ Reduction describe_count(const Call& c) {
 // Expands the gradient g to the elements that were summed.
 template <class V> Tensor spread(const V& c, const Tensor& g) {
   if constexpr (requires { c.keepdim(); }) {
-    const uint32_t reduced = reduced_mask(c.meta_of_input(), c.dim_value(), "sum");
+    const DimMask reduced = reduced_mask(c.meta_of_input(), c.dim_value(), "sum");
     return expand_reduced(g, c.shape_of_input(), reduced, c.keepdim());
   } else {
     return expand(g, c.shape_of_input());
@@ -94,7 +94,7 @@ STRATA_OP(sum, "sum(Tensor input, *, dtype? dtype=None) -> Tensor")
   .grad([](const grads::sum& c, const Tensor& g) -> Grads { return {spread(c, g)}; })
   .autocast_cuda(Autocast::Float32Result)
   .complex_composite([](const Tensor& input, std::optional<DType> dtype) {
-    return complex_sum(input, (1u << input.dim()) - 1, false, dtype);
+    return complex_sum(input, all_dims(input.dim()), false, dtype);
   })
   .computes_uint64()
   .samples({"f(3,4)", "f()", "f(0,3)", "i5(3,4)", "b(7)", "f(2,3,5), dtype=float64"});
@@ -136,7 +136,7 @@ STRATA_OP(mean, "mean(Tensor input, *, dtype? dtype=None) -> Tensor")
     return {div(spread(c, g), elements_per_result(c.meta_of_input(), g))};
   })
   .complex_composite([](const Tensor& input, std::optional<DType> dtype) {
-    return complex_mean(input, (1u << input.dim()) - 1, false, dtype);
+    return complex_mean(input, all_dims(input.dim()), false, dtype);
   })
   .samples({"f(3,4)", "f()", "f(0,3)", "i5(3,4), dtype=float32"})
   .error("i5(3)", ErrorKind::NotImplemented, "could not infer output dtype");
