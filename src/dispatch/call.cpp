@@ -38,16 +38,27 @@ void check_bounds(const Call& c, const Kernel& k) {
 }
 #endif
 
-[[gnu::always_inline]] inline void run_on(const Kernels& kernels, const Call& c) {
-  Plan plan;
-  const Kernel& k = choose(kernels, c, plan);
+[[gnu::always_inline]] inline void run_traced(const Kernel& k, const Call& c, const Plan* plan) {
   tracing::Span span(tracing::Layer::Kernel, k.name);
   if (span.active()) [[unlikely]]
     span.detail(describe(c));
-  run(k, c, plan);
+  if (plan) run(k, c, *plan);
+  else k.run(c);
 #ifndef NDEBUG
   check_bounds(c, k);
 #endif
+}
+[[gnu::noinline]] void choose_and_run(const Kernels& kernels, const Call& c, size_t rejected) {
+  Plan plan;
+  const Kernel& k = choose(kernels, c, plan, rejected);
+  run_traced(k, c, &plan);
+}
+[[gnu::always_inline]] inline void run_on(const Kernels& kernels, const Call& c) {
+  const Kernel& first = kernels.front();
+  if (!first.run || is_watched(c)) [[unlikely]]
+    return choose_and_run(kernels, c, 0);
+  if (first.when && first.when(c)) return choose_and_run(kernels, c, 1);
+  run_traced(first, c, nullptr);  // the usual case needs no plan
 }
 
 // Runs a device kernel, even if the CPU's reference is requested.
@@ -84,7 +95,7 @@ void run_on_device(const Call& c, Device device) {
 // A 0-dimensional integer does not widen the dtype of a tensor with dimensions. Where it does not fit that dtype, it wraps
 // before the op computes with it, as in PyTorch; so do plain numbers (number_operand).
 bool may_have_to_wrap(const Call& c) {
-  if (!c.op.formulas) return false;
+  if (!c.op.formulas || is_floating(c.out()->dtype)) return false;
   for (uint32_t i = 0; i < c.args.size; ++i)
     if (c.args.is_tensor(i) && c.args.tensor(i).ndim == 0) {
       const DType type = c.args.tensor(i).dtype;
@@ -292,8 +303,14 @@ void forget_unreachable_bases(const OpRecord& op, const Tensor* outs) {
   }
 }
 
+// Whether an argument may require a gradient; a view's requirement may come from its base.
+inline bool may_want_grad(const Args& args) {
+  for (const Value& v : args)
+    if (v.tag == Tag::Tensors || (v.tag == Tag::Tensor && (v.tensor->requires_grad || v.tensor->base))) return true;
+  return false;
+}
 bool recording(const OpRecord& op, const Args& args) {
-  return thread_state.grad_mode && op.grad_fn && wants_grad(args);
+  return thread_state.grad_mode && op.grad_fn && may_want_grad(args) && wants_grad(args);
 }
 
 // What an op is told about its gradient (OpRecord::keeps_for_grad).

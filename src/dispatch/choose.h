@@ -14,11 +14,16 @@ STRATA_API const char* prefer_kernel(const char* name);
 const Kernel& choose_watched(const Kernels& kernels, const Call& c, Plan& plan);
 [[noreturn]] void no_kernel(const Call& c, const Kernels& kernels);
 
-inline const Kernel& choose(const Kernels& kernels, const Call& c, Plan& plan) {
-  if (thread_state.explain || thread_state.tuning || c.op.is_tuned()) [[unlikely]]
+// Whether every kernel is asked or timed.
+inline bool is_watched(const Call& c) { return thread_state.explain || thread_state.tuning || c.op.is_tuned(); }
+// `rejected`: how many kernels at the beginning of the list are known to reject the call.
+inline const Kernel& choose(const Kernels& kernels, const Call& c, Plan& plan, size_t rejected = 0) {
+  if (is_watched(c)) [[unlikely]]
     return choose_watched(kernels, c, plan);
-  for (const Kernel& k : kernels)
+  for (size_t i = rejected; i < kernels.size(); ++i) {
+    const Kernel& k = kernels[i];
     if (!k.objection(c, plan) && (!k.plans() || plan.workspace <= workspace_limit())) return k;
+  }
   no_kernel(c, kernels);
 }
 

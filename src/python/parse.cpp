@@ -234,13 +234,14 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
 bool Parser::long_work() const {
   constexpr int64_t kLongWork = 1 << 15;
   for (const Value& v : args) {
-    if (v.tag == Tag::Tensor && v.tensor->numel > kLongWork) return true;
     int64_t n = 1;
-    for (uint32_t i = 0; v.tag == Tag::Ints && i < v.size; ++i) {  // the sizes of a result
-      n *= std::clamp<int64_t>(v.ints[i], 1, kLongWork + 1);
-      if (n > kLongWork) return true;  // before the product overflows
+    if (v.tag == Tag::Tensor) {
+      n = v.tensor->numel;
+    } else if (v.tag == Tag::Ints) {  // the sizes of a result; stops before the product overflows
+      for (uint32_t i = 0; i < v.size && n <= kLongWork; ++i) n *= std::clamp<int64_t>(v.ints[i], 1, kLongWork + 1);
+    } else if (v.tag == Tag::Tensors) {
+      for (uint32_t i = 0; i < v.size; ++i) n += v.tensors[i] ? v.tensors[i].numel() : 0;
     }
-    for (uint32_t i = 0; v.tag == Tag::Tensors && i < v.size; ++i) n += v.tensors[i] ? v.tensors[i].numel() : 0;
     if (n > kLongWork) return true;
   }
   return false;

@@ -7,17 +7,38 @@
 namespace strata {
 namespace {
 
-// Fast path for small tensors: contiguous tensors of one shape and floating dtype, and numbers, need none of the rules
-// below.
-bool infer_alike(const Formula& f, const Args& args, TensorImpl& out) {
+// The contiguous tensor that the result is like, if all others are of its shape and dtype, or such a single value expanded.
+const TensorImpl* like_beside_expanded(const Formula& f, const Args& args) {
+  const TensorImpl *first = nullptr, *expanded = nullptr;
+  for (int k = 0; k < f.inputs; ++k) {
+    if (!args.is_tensor(k)) continue;
+    const TensorImpl& t = args.tensor(k);
+    if (t.wrapped_number || (!t.contiguous && !repeats_one(t))) return nullptr;
+    const TensorImpl* other = first ? first : expanded;
+    if (other && (t.dtype != other->dtype || !(t.device == other->device) || !t.same_shape(*other))) return nullptr;
+    if (!t.contiguous) expanded = &t;
+    else if (!first) first = &t;
+  }
+  return first;
+}
+const TensorImpl* like_of(const Formula& f, const Args& args) {
   const TensorImpl* first = nullptr;
   for (int k = 0; k < f.inputs; ++k) {
     if (!args.is_tensor(k)) continue;
     const TensorImpl& t = args.tensor(k);
-    if (!t.contiguous || t.wrapped_number) return false;
+    if (!t.contiguous) [[unlikely]]
+      return like_beside_expanded(f, args);
+    if (t.wrapped_number) return nullptr;
     if (!first) first = &t;
-    else if (t.dtype != first->dtype || !(t.device == first->device) || !t.same_shape(*first)) return false;
+    else if (t.dtype != first->dtype || !(t.device == first->device) || !t.same_shape(*first)) return nullptr;
   }
+  return first;
+}
+
+// Fast path for small tensors: contiguous tensors of one shape and floating dtype, numbers, and expanded single values (the
+// gradient of a sum) need none of the rules below.
+bool infer_alike(const Formula& f, const Args& args, TensorImpl& out) {
+  const TensorImpl* first = like_of(f, args);
   if (!first || !is_floating(first->dtype) || f.skip) return false;
   out.dtype = f.predicate ? DType::Bool : first->dtype;
   out.device = first->device;

@@ -61,6 +61,12 @@ struct Formula {
   mutable std::atomic<void*> device{nullptr};                    // its kernels, cached here by the device back end
 };
 
+// Whether all elements of t, which has some, are the same one in memory: an expanded single value.
+inline bool repeats_one(const TensorImpl& t) {
+  for (int d = 0; d < t.ndim; ++d)
+    if (t.strides[d] != 0 && t.shape[d] != 1) return false;
+  return t.numel > 0;
+}
 inline const Formula& formula_of(const Call& c) { return *c.op.formulas[c.op.variant ? c.op.variant(c.args) : 0]; }
 // Throws: the op does not compute with this dtype; names those it does.
 [[noreturn, gnu::cold]] void refuse_dtype(const OpRecord& op, DType found);

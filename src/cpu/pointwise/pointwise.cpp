@@ -61,11 +61,12 @@ template <class T> void flat(const Call& c, const Formula& f) {
   read_members(f, c.args, members);
   for (int k = 0; k < f.inputs; ++k) {
     const Value& v = c.args[k];
-    if (v.tag == Tag::Tensor) {
+    if (v.tag == Tag::Tensor && (v.tensor->contiguous || !repeats_one(*v.tensor))) {
       in[k] = reinterpret_cast<const T*>(v.tensor->data);
       mask[k] = ~size_t{0};
     } else {
-      fill[k].set(number_operand<T>(f, v, k, out.dtype));
+      fill[k].set(v.tag == Tag::Tensor ? *reinterpret_cast<const T*>(v.tensor->data)
+                                       : number_operand<T>(f, v, k, out.dtype));
       in[k] = fill[k].value;
       mask[k] = 0;
     }
@@ -388,7 +389,8 @@ const char* flat_ready(const Call& c) {
     const TensorImpl& t = c.args.tensor(k);
     if (t.dtype != out.dtype) return "an operand has another dtype";
     if (t.numel != out.numel) return "an operand is broadcast";
-    if (!(t.contiguous && out.contiguous) && !same_order(t, out)) return "an operand has another memory order";
+    if (!(t.contiguous && out.contiguous) && !same_order(t, out) && !repeats_one(t))
+      return "an operand has another memory order";
   }
   return nullptr;
 }
