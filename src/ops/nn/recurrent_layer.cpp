@@ -289,9 +289,9 @@ Grads grad_layer(const GradContext& c, const Tensor& g) {
   const bool keeps = kept_of(cell) > 0, lstm = cell == RecurrentCell::Lstm, gru = cell == RecurrentCell::Gru;
   const RecurrentSteps steps = steps_of(a);
   const Tensor states = c.result(0), h0 = a.h0();
-  const auto all = _recurrent_layer_backward(g ? g : zeros_like(states), c.grad(1), c.grad(2),
-                                             keeps ? c.result(4) : Tensor(), lstm ? c.result(3) : Tensor(), states, h0,
-                                             lstm ? a.c0() : Tensor(), a.weight(), a.sizes(), a.cell(), a.reverse());
+  const auto all = _recurrent_layer_backward(g, c.grad(1), lstm ? c.grad(2) : Tensor(), keeps ? c.result(4) : Tensor(),
+                                             lstm ? c.result(3) : Tensor(), states, h0, lstm ? a.c0() : Tensor(),
+                                             a.weight(), a.sizes(), a.cell(), a.reverse());
   grads::recurrent_layer::Result out;
   out.gates = all[0];
   out.h0 = all[2];
@@ -311,7 +311,7 @@ Grads graph_grads_of_layer(const GradContext& c, const Tensor& g) {
   const Tensor bias = a.has_bias() ? a.bias() : Tensor();
   const RecurrentResult r =
     compose_recurrent(cell, a.gates(), {a.h0(), lstm ? a.c0() : Tensor()}, a.weight(), bias, {}, steps_of(a));
-  std::vector<Tensor> ends{r.output, r.h}, seeds{g ? g : zeros_like(r.output), c.grad_or_zeros(1)}, inputs;
+  std::vector<Tensor> ends{r.output, r.h}, seeds{g, c.grad_or_zeros(1)}, inputs;
   if (lstm) {
     ends.push_back(r.c);
     seeds.push_back(c.grad_or_zeros(2));
@@ -358,7 +358,7 @@ STRATA_OP(recurrent_layer,
     c.out(3)->set_shape(keep && l.lstm() ? Shape(all) : Shape(none));
     c.out(4)->set_shape(keep && kept_of(l.cell) ? Shape(kept) : Shape(none));
   })
-  .kernel("steps", run_layer_by_steps)
+  .kernel("reference", run_layer_by_steps)
   .planned(Backend::Cuda, "persistent", plan_layer, run_layer_in_one)
   .cuda("steps", run_layer_by_steps)
   .saves({"gates", "h0", "c0", "weight", "bias"})
@@ -404,7 +404,7 @@ STRATA_OP(recurrent_layer_backward,
     c.out(2)->set_shape(state);
     c.out(3)->set_shape(l.lstm() ? Shape(state) : Shape(none));
   })
-  .kernel("steps", run_layer_backward_by_steps)
+  .kernel("reference", run_layer_backward_by_steps)
   .planned(Backend::Cuda, "persistent", plan_layer_backward, run_layer_backward_in_one)
   .cuda("steps", run_layer_backward_by_steps)
   .samples({"f(3,2,5), None, None, None, None, f(3,2,5), f(2,5), None, f(5,5), [], 0, False",
