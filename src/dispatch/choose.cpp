@@ -2,14 +2,17 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
 
 #include "dispatch/devices.h"
 #include "dispatch/tuning.h"
+#include "record/declined.h"
 
 namespace strata {
 namespace {
@@ -93,7 +96,8 @@ const Kernel& choose_watched(const Kernels& kernels, const Call& c, Plan& plan) 
   size_t best = ready[0];
   if (const std::vector<double> times = tuned_times(kernels, c, ready); !times.empty()) {
     for (size_t i : ready) {
-      lines[i].time_us = times[i];
+      if (std::isinf(times[i])) lines[i].reason = "declined this call when it ran";
+      else lines[i].time_us = times[i];
       if (times[i] < times[best]) best = i;
     }
   }
@@ -116,7 +120,9 @@ const Kernel& choose_watched(const Kernels& kernels, const Call& c, Plan& plan) 
   return chosen;
 }
 
-void run_planned(const Kernel& k, const Call& c, const Plan& plan) {
+namespace {
+
+void run_with_workspace(const Kernel& k, const Call& c, const Plan& plan) {
   Call with_workspace = c;
   Tensor bytes;
   if (plan.workspace) {
@@ -127,6 +133,44 @@ void run_planned(const Kernel& k, const Call& c, const Plan& plan) {
   if (k.run_plan) return k.run_plan(with_workspace, plan);
   Workspace memory(with_workspace);
   k.run_in(with_workspace, memory);
+}
+
+// Corrects what an explanation says about a call whose chosen kernel declined.
+void explain_again(const Call& c, const Kernel& declined, const char* reason, const Kernel& chosen) {
+  std::vector<Explanation::Line>& lines = thread_state.explain->lines;
+  for (const Kernel* k : {&declined, &chosen}) {
+    const auto line = std::find_if(lines.rbegin(), lines.rend(),
+                                   [&](const Explanation::Line& l) { return l.op == &c.op && l.kernel == k; });
+    if (line != lines.rend()) line->reason = k == &declined ? reason : "";
+  }
+}
+
+const Kernels& list_with(const Kernel& k, const OpRecord& op) {
+  const Kernels& cpu = op.kernels(Backend::Cpu);
+  const bool here = std::any_of(cpu.begin(), cpu.end(), [&](const Kernel& each) { return &each == &k; });
+  return here ? cpu : op.kernels(Backend::Cuda);
+}
+
+// Runs the first kernel that accepts a call that another one declined. Each is tried once.
+void run_another(const Kernel& declined, const Call& c, const Declined& error) {
+  Plan plan;
+  const char* reason = declined.objection(c, plan);
+  for (const Kernel& k : list_with(declined, c.op)) {
+    if (&k == &declined || !objection_to(k, c, plan).empty()) continue;
+    if (thread_state.explain) explain_again(c, declined, reason ? reason : error.what(), k);
+    if (!k.plans()) return k.run(c);
+    try {
+      return run_with_workspace(k, c, plan);
+    } catch (const Declined&) { continue; }
+  }
+  throw error;
+}
+}  // namespace
+
+void run_planned(const Kernel& k, const Call& c, const Plan& plan) {
+  try {
+    run_with_workspace(k, c, plan);
+  } catch (const Declined& error) { run_another(k, c, error); }
 }
 
 }  // namespace strata

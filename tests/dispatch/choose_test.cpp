@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "dispatch/tuning.h"
+#include "record/declined.h"
 #include "strata/strata.h"
 #include "tests/expect_error.h"
 
@@ -166,6 +167,62 @@ TEST(Choose, AFunctionWithAWorkspacePlansAndRuns) {
   EXPECT_ERROR(NotImplemented, "needs 512 bytes of workspace, the limit is 511", call(op, Args(full({100}, 3.0))));
   set_workspace_limit(SIZE_MAX);
   EXPECT_EQ(run, 1);
+}
+
+// An op whose first kernel finds out when it runs that it cannot, as a library may.
+bool refuses = false;
+struct Declining : Doubling {
+  Declining() {
+    refuses = false;
+    Kernels& kernels = op.kernels(Backend::Cpu);
+    kernels[0].prepare = [](const Call&, Plan&) -> const char* { return refuses ? "the library refused it" : nullptr; };
+    kernels[0].run_plan = [](const Call&, const Plan&) {
+      refuses = true;
+      throw Declined("the library cannot do it");
+    };
+  }
+};
+
+TEST(Choose, ADeclinedCallGoesToTheNextKernel) {
+  const Declining d;
+  EXPECT_EQ(call(d.op, Args(full({4}, 3.0))).data<float>()[3], 6);
+  EXPECT_EQ(ran, 2);
+  EXPECT_TRUE(refuses);
+}
+
+TEST(Choose, ADeclinedCallIsExplained) {
+  const Declining d;
+  const Tensor x = full({4}, 3.0);
+  Explanation seen;
+  {
+    const Scoped<Explanation*> look(thread_state.explain, &seen);
+    call(d.op, Args(x));
+  }
+  ASSERT_EQ(seen.lines.size(), 2u);
+  EXPECT_EQ(seen.lines[0].reason, "the library refused it");
+  EXPECT_EQ(verdict(seen.lines[1]), "chosen");
+}
+
+TEST(Choose, ACallThatAllKernelsDeclineFails) {
+  Declining d;
+  d.op.kernels(Backend::Cpu).pop_back();
+  EXPECT_ERROR(Runtime, "the library cannot do it", call(d.op, Args(full({4}, 3.0))));
+}
+
+TEST(Tuning, PassesOverAKernelThatDeclines) {
+  const Declining d;
+  const Tensor x = full({7}, 3.0);
+  Explanation seen;
+  {
+    const Scoped on(thread_state.tuning, true);
+    const Scoped<Explanation*> look(thread_state.explain, &seen);
+    EXPECT_EQ(call(d.op, Args(x)).data<float>()[6], 6);
+  }
+  EXPECT_EQ(ran, 2);
+  ASSERT_EQ(seen.lines.size(), 2u);
+  EXPECT_EQ(seen.lines[0].reason, "declined this call when it ran");
+  EXPECT_TRUE(seen.lines[1].reason.empty());
+  forget_tuning();
 }
 
 TEST(Tuning, TakesTheFastestForEqualShapesAndForgets) {

@@ -110,7 +110,8 @@ CompiledPtx compile_now(const std::string& source, const std::string& architectu
 
 std::shared_ptr<const CompiledModule> compiled_for(const Gpu& gpu, const std::string& source, const CompileOptions& o) {
   vendor_library(Vendor::Nvrtc).library.require();
-  const std::string architecture = fmt::format("compute_{}{}", gpu.properties.major, gpu.properties.minor);
+  const std::string architecture =
+    fmt::format("compute_{}{}{}", gpu.properties.major, gpu.properties.minor, o.for_this_gpu ? "a" : "");
   const auto make = [&](CompiledPtx c) {
     return std::make_shared<const CompiledModule>(
       CompiledModule{std::make_shared<const Code>(o.name, std::move(c.ptx)), std::move(c.names)});

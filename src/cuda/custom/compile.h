@@ -91,6 +91,7 @@ struct CompileOptions {
   std::string name = "kernels.cu";          // of the source, for messages
   std::vector<std::string> options = {};    // for NVRTC: "-DN=4", "--use_fast_math"
   std::vector<std::string> instances = {};  // template kernels to instantiate: "scale<float>"
+  bool for_this_gpu = false;                // instructions that only this architecture has: compute_90a, say
 };
 
 class Module;

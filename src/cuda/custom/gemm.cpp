@@ -3,11 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <mutex>
 
 #include "cuda/common/tensors.h"
 #include "cuda/custom/compile.h"
+#include "cuda/custom/gemm_hopper_kernel_params.h"
 #include "cuda/custom/gemm_kernel_params.h"
 #include "cuda/custom/gemm_source.h"
 #include "cuda/custom/operands.h"
@@ -18,6 +20,7 @@ namespace strata::gemm {
 struct Kernel::State {
   Config config;
   std::vector<ExtraUse> extras;
+  bool has_own_tile = false;  // the user has chosen the tile, the stages or the warps
   std::mutex mutex;
   std::map<std::string, cuda::KernelHandle> kernels;  // by device, layout and dtypes
 };
@@ -279,9 +282,43 @@ struct Call {
     p.wide_stores = size_of(o.dtype) == 2 && p.c_n == 1 && all % 16 == 0;
   }
 
+  // Describes the product for the kernel for Hopper and chooses its tiles. False if that kernel cannot compute it.
+  bool lay_out_for_hopper(const cuda::Gpu& gpu, cuda::GemmLayout& l) {
+    const bool has_std =
+      std::ranges::any_of(c.options, [](const std::string& o) { return o.find("-std") == 0 || o.find("--std") == 0; });
+    if (gpu.runtime.type != DeviceType::Cuda || gpu.properties.major != 9 || !is_small(c) || has_std) return false;
+    if (variant.a_vector != 16 || variant.b_vector != 16 || p.k == 0 || p.batch_dims > cuda::GemmLayout::kBatchDims)
+      return false;
+    // A single row has any stride; one that TMA accepts.
+    const auto ld = [](int64_t stride, int64_t rows, int64_t columns) {
+      return rows > 1 ? stride : cuda::ceil_div(columns, 8) * 8;
+    };
+    l = {};
+    l.m = p.m;
+    l.n = p.n;
+    l.k = p.k;
+    l.a = {variant.a_along_k, variant.a_along_k ? ld(p.a_m, p.m, p.k) : ld(p.a_k, p.k, p.m), p.a};
+    l.b = {variant.b_along_k, variant.b_along_k ? ld(p.b_n, p.n, p.k) : ld(p.b_k, p.k, p.n), p.b};
+    if (l.a.ld < (l.a.along_k ? p.k : p.m) || l.b.ld < (l.b.along_k ? p.k : p.n)) return false;  // expanded rows
+    l.c = p.c;
+    l.c_ld = ld(p.c_m, p.m, p.n);
+    l.addend = cuda::Addend::None;
+    l.alpha = 1;
+    for (int d = 0; d < cuda::GemmLayout::kBatchDims; ++d) {
+      const int from = d - (cuda::GemmLayout::kBatchDims - p.batch_dims);
+      l.batch[d] = from < 0 ? 1 : p.batch[from];
+      l.a_b[d] = from < 0 ? 0 : p.a_b[from];
+      l.b_b[d] = from < 0 ? 0 : p.b_b[from];
+      l.c_b[d] = from < 0 ? 0 : p.c_b[from];
+    }
+    const cuda::HopperChoice choice = cuda::choose_hopper_tiles(l, gpu.properties.multiprocessors);
+    variant.hopper = &cuda::kHopperTiles[choice.tiles];
+    return cuda::fits_hopper(l, variant.hopper->shape);
+  }
+
   std::string key() const {
-    std::string text = fmt::format("{} {} {} {} {}", to_string(a.device), variant.a_along_k, variant.b_along_k,
-                                   variant.a_vector, variant.b_vector);
+    std::string text = fmt::format("{} {} {} {} {} {}", to_string(a.device), variant.a_along_k, variant.b_along_k,
+                                   variant.a_vector, variant.b_vector, variant.hopper ? variant.hopper->name : "");
     for (size_t i = 0; i < uses.size(); ++i)
       text += variant.numbers[i] ? " number" : fmt::format(" {}", name_of(variant.extras[i]));
     return text;
@@ -299,6 +336,32 @@ void check_fits(const Config& c, const cuda::Gpu& gpu) {
                "stages or a smaller tile",
                c.name, c.tile[0], c.tile[1], c.tile[2], c.stages, shared_bytes_of(c), to_string(gpu.device()), most);
 }
+
+void launch_tiles(const cuda::KernelHandle& kernel, const Config& c, const KernelParams& p) {
+  const int64_t tiles = cuda::ceil_div(p.m, c.tile[0]) * cuda::ceil_div(p.n, c.tile[1]);
+  STRATA_CHECK(tiles <= INT32_MAX, Runtime, "{}: the result of {}x{} has too many tiles", c.name, p.m, p.n);
+  const auto threads = static_cast<uint32_t>(is_small(c) ? 32 * c.warps[0] * c.warps[1] : 256);
+  const cuda::LaunchConfig launch{
+    {static_cast<uint32_t>(tiles), static_cast<uint32_t>(std::min(p.batches, kMostBatches))},
+    {threads},
+    shared_bytes_of(c)};
+  kernel.launch(launch, std::array{cuda::Argument(cuda::Argument::Kind::Bytes, &p, sizeof p)});
+}
+
+void launch_on_hopper(const cuda::KernelHandle& kernel, cuda::Gpu& gpu, const Config& c, const Variant& v,
+                      const cuda::GemmLayout& l, const KernelParams& p) {
+  gpu.activate();
+  const cuda::HopperLaunch made = cuda::describe_hopper(gpu, c.dtype, l, v.hopper->shape, p.wide_stores);
+  HopperParams all{};
+  static_assert(sizeof all.a == sizeof made.a);
+  std::memcpy(&all.a, &made.a, sizeof all.a);
+  std::memcpy(&all.b, &made.b, sizeof all.b);
+  std::memcpy(&all.d, &made.d, sizeof all.d);
+  all.gemm = made.args;
+  all.user = p;
+  kernel.launch({{made.blocks}, {cuda::hopper::kThreads}, made.shared_bytes},
+                std::array{cuda::Argument(cuda::Argument::Kind::Bytes, &all, sizeof all)});
+}
 }  // namespace
 
 Kernel compile(const Config& config) {
@@ -312,6 +375,7 @@ Kernel compile(const Config& config) {
   STRATA_CHECK(made == DType::F16 || made == DType::BF16 || made == DType::F32 || made == DType::F64, Type,
                "gemm: out_dtype must be float16, bfloat16, float32 or float64, got {}", name_of(made));
   check_name(c.name);
+  state->has_own_tile = c.tile != std::array{0, 0, 0} || c.warps != std::array{0, 0} || c.stages != 0;
   fill_in_and_check_tile(c);
   fill_in_and_check_warps(c);
   fill_in_and_check_stages(c);
@@ -337,26 +401,29 @@ Tensor Kernel::operator()(const Tensor& a, const Tensor& b, std::span<const Name
     cuda::check_output_memory(c.name, "out", *call.out, call.by_element);
     cuda::check_output_memory(c.name, "out", *call.out, call.others, false);
   }
+  const KernelParams& p = call.p;
+  if (p.m == 0 || p.n == 0 || p.batches == 0) return call.out;
   cuda::Gpu& gpu = cuda::Runtime::gpu(call.a.device);
-  check_fits(c, gpu);
+  cuda::GemmLayout layout;
+  const bool on_hopper = !s.has_own_tile && call.lay_out_for_hopper(gpu, layout);
+  if (!on_hopper) {
+    call.variant.hopper = nullptr;
+    check_fits(c, gpu);
+  }
   const auto kernel = [&] {
     const std::string key = call.key();
     const std::lock_guard lock(s.mutex);
     if (const auto found = s.kernels.find(key); found != s.kernels.end()) return found->second;
-    const cuda::Module module = cuda::compile(kernel_source(c, s.extras, call.variant), call.a.device,
-                                              {.name = c.name, .options = c.options, .instances = {}});
+    cuda::CompileOptions options{.name = c.name, .options = c.options, .instances = {}, .for_this_gpu = on_hopper};
+    if (on_hopper)
+      options.options.insert(
+        options.options.end(),
+        {"--std=c++20", "--device-as-default-execution-space"});  // constexpr functions of the host
+    const cuda::Module module = cuda::compile(kernel_source(c, s.extras, call.variant), call.a.device, options);
     return s.kernels.emplace(key, module.function(c.name)).first->second;
   }();
-  const KernelParams& p = call.p;
-  if (p.m == 0 || p.n == 0 || p.batches == 0) return call.out;
-  const int64_t tiles = cuda::ceil_div(p.m, c.tile[0]) * cuda::ceil_div(p.n, c.tile[1]);
-  STRATA_CHECK(tiles <= INT32_MAX, Runtime, "{}: the result of {}x{} has too many tiles", c.name, p.m, p.n);
-  const auto threads = static_cast<uint32_t>(is_small(c) ? 32 * c.warps[0] * c.warps[1] : 256);
-  const cuda::LaunchConfig launch{
-    {static_cast<uint32_t>(tiles), static_cast<uint32_t>(std::min(p.batches, kMostBatches))},
-    {threads},
-    shared_bytes_of(c)};
-  kernel.launch(launch, std::array{cuda::Argument(cuda::Argument::Kind::Bytes, &p, sizeof p)});
+  if (on_hopper) launch_on_hopper(kernel, gpu, c, call.variant, layout, p);
+  else launch_tiles(kernel, c, p);
   if (is_given && call.out->storage) call.out->count_write();
   return call.out;
 }

@@ -161,7 +161,10 @@ std::vector<ExtraUse> read_epilogue(const Config& config) {
   return out;
 }
 
-std::string kernel_source(const Config& c, const std::vector<ExtraUse>& extras, const Variant& v) {
+namespace {
+
+// The struct of the epilogue: its tensors and numbers as members, the expression as operator().
+std::string epilogue_source(const Config& c, const std::vector<ExtraUse>& extras, const Variant& v) {
   const char* sum = type_of_sums(c);
   std::string members, initializers;
   for (size_t i = 0; i < extras.size(); ++i) {
@@ -181,46 +184,76 @@ std::string kernel_source(const Config& c, const std::vector<ExtraUse>& extras, 
       initializers += fmt::format(", {}(strata_p, {}, strata_batch)", x.name, i);
     }
   }
-  const int threads = size_of(c.dtype) == 2 ? c.warps[0] * c.warps[1] * 32 : 256;
-  // Two blocks per multiprocessor if its registers hold their sums and about 56 other values per thread.
-  const int blocks = 65536 / (2 * threads) >= c.tile[0] * c.tile[1] / threads + 56 ? 2 : 1;
   // The line directives make the compiler count lines from the first ones of the preamble and of the epilogue.
-  return fmt::format(
-    R"(#include <math.h>
-#include "cuda/custom/gemm_template.cuh"
-#line 1 "preamble of {0}"
-{1}
-#line 1 "{0}.cu"
-struct strata_Config {{
-  typedef {2} Element;
-  typedef {3} Result;
-  static constexpr int kM = {4}, kN = {5}, kK = {6}, kStages = {7}, kWarpsM = {8}, kWarpsN = {9};
-  static constexpr bool kAAlongK = {10}, kBAlongK = {11};
-  static constexpr int kAVector = {12}, kBVector = {13};
-}};
-struct strata_Epilogue {{
+  return fmt::format(R"(struct strata_Epilogue {{
   int strata_unused;
-{14}  __device__ __forceinline__ strata_Epilogue(const strata::gemm::KernelParams& strata_p,
+{0}  __device__ __forceinline__ strata_Epilogue(const strata::gemm::KernelParams& strata_p,
                                              const strata::gemm::BatchIndex& strata_batch)
-      : strata_unused(0){15} {{}}
-  __device__ __forceinline__ {16} operator()({16} acc, int m, int n, long long batch) const {{
+      : strata_unused(0){1} {{}}
+  __device__ __forceinline__ {2} operator()({2} acc, int m, int n, long long batch) const {{
     using namespace strata::gemm::functions;
-    const {16} strata_result =
-#line 1 "epilogue of {0}"
-{17}
-#line 25 "{0}.cu"
+    const {2} strata_result =
+#line 1 "epilogue of {3}"
+{4}
+#line 25 "{3}.cu"
     ;
     return strata_result;
   }}
 }};
-extern "C" __global__ void __launch_bounds__({18}, {19}) {0}(const __grid_constant__ strata::gemm::KernelParams strata_p) {{
+)",
+                     members, initializers, sum, c.name, with_single_indices(c.epilogue));
+}
+
+std::string config_source(const Config& c, const Variant& v) {
+  const std::string types = fmt::format("  typedef {} Element;\n  typedef {} Result;\n", cuda::c_type(c.dtype, true),
+                                        cuda::c_type(*c.out_dtype, true));
+  const std::string orders =
+    fmt::format("  static constexpr bool kAAlongK = {}, kBAlongK = {};\n", v.a_along_k, v.b_along_k);
+  if (v.hopper) {
+    const cuda::hopper::TileShape& t = v.hopper->shape;
+    return fmt::format(
+      "struct strata_Config {{\n{}{}  static constexpr strata::cuda::hopper::TileShape kShape = {{{}, {}, {}, {}, {}, "
+      "{}, "
+      "{}}};\n}};\n",
+      types, orders, t.m, t.n, t.load_m, t.stages, t.cluster, t.blocks_per_sm, t.ping_pong);
+  }
+  return fmt::format(R"(struct strata_Config {{
+{}{}  static constexpr int kM = {}, kN = {}, kK = {}, kStages = {}, kWarpsM = {}, kWarpsN = {};
+  static constexpr int kAVector = {}, kBVector = {};
+}};
+)",
+                     types, orders, c.tile[0], c.tile[1], c.tile[2], c.stages, c.warps[0], c.warps[1], v.a_vector,
+                     v.b_vector);
+}
+
+std::string function_source(const Config& c, const Variant& v) {
+  if (v.hopper) {
+    const cuda::hopper::TileShape& t = v.hopper->shape;
+    return fmt::format(R"(extern "C" __global__ void __launch_bounds__({}, {}) __cluster_dims__({}, 1, 1)
+{}(const __grid_constant__ strata::gemm::HopperParams strata_p) {{
+  strata::gemm::run_hopper<strata_Config, strata_Epilogue>(strata_p);
+}}
+)",
+                       cuda::hopper::kThreads, t.blocks_per_sm, t.cluster, c.name);
+  }
+  const int threads = size_of(c.dtype) == 2 ? c.warps[0] * c.warps[1] * 32 : 256;
+  // Two blocks per multiprocessor if its registers hold their sums and about 56 other values per thread.
+  const int blocks = 65536 / (2 * threads) >= c.tile[0] * c.tile[1] / threads + 56 ? 2 : 1;
+  return fmt::format(R"(extern "C" __global__ void __launch_bounds__({}, {})
+{}(const __grid_constant__ strata::gemm::KernelParams strata_p) {{
   extern __shared__ __align__(128) char strata_memory[];
   strata::gemm::run<strata_Config, strata_Epilogue>(strata_p, strata_memory);
 }}
 )",
-    c.name, c.preamble, cuda::c_type(c.dtype, true), cuda::c_type(*c.out_dtype, true), c.tile[0], c.tile[1], c.tile[2],
-    c.stages, c.warps[0], c.warps[1], v.a_along_k, v.b_along_k, v.a_vector, v.b_vector, members, initializers, sum,
-    with_single_indices(c.epilogue), threads, blocks);
+                     threads, blocks, c.name);
+}
+}  // namespace
+
+std::string kernel_source(const Config& c, const std::vector<ExtraUse>& extras, const Variant& v) {
+  return fmt::format(
+           "#include <math.h>\n#include \"cuda/custom/{}.cuh\"\n#line 1 \"preamble of {}\"\n{}\n#line 1 \"{}.cu\"\n",
+           v.hopper ? "gemm_hopper_template" : "gemm_template", c.name, c.preamble, c.name) +
+         config_source(c, v) + epilogue_source(c, extras, v) + function_source(c, v);
 }
 
 }  // namespace strata::gemm

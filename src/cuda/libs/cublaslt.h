@@ -46,6 +46,7 @@ enum PreferenceAttribute : int {
 enum ReductionScheme : uint32_t { kReductionComputeType = 2 };
 
 using Status = int;  // 0: success
+constexpr Status kNotSupported = 15;
 using Handle = struct Context*;
 using MatmulDesc = struct MatmulDescOpaque*;
 using Layout = struct LayoutOpaque*;

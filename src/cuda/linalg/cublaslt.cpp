@@ -81,10 +81,12 @@ const char* plan_product(const GemmCall& g, bool tf32, Plan& plan) {
   const Functions* f = functions();
   if (!f) return "cuBLASLt is not installed";
   Runtime::gpu(c.device).activate();
+  const char* objection = nullptr;
   const auto ready = [&](Bias bias, bool copies) {
     const Geometry geometry = describe(l, c, bias, copies, tf32);
     const std::shared_ptr<Prepared> p = find_prepared(*f, geometry);
-    if (!p->found) return false;
+    objection = objection_to(*p);
+    if (objection) return false;
     const auto size = static_cast<int64_t>(size_of(c.dtype));
     plan.keep(LtPlan{geometry, l.batch[0], l.a_b[0] * size, l.b_b[0] * size,
                      (geometry.adds && !copies ? l.in_b[0] : l.c_b[0]) * size, l.c_b[0] * size, l.alpha,
@@ -95,7 +97,7 @@ const char* plan_product(const GemmCall& g, bool tf32, Plan& plan) {
   };
   if (l.addend == Addend::Row && ready(Bias::Yes, false)) return nullptr;
   if (ready(Bias::No, l.addend == Addend::Row || l.addend == Addend::General)) return nullptr;
-  return "cuBLASLt has no kernel for this product";
+  return objection;
 }
 }  // namespace
 
@@ -134,12 +136,12 @@ void run_gemm_cublaslt(const GemmCall& g, const Call& call, const Plan& plan) {
     const auto at = [i](uint64_t base, int64_t step) {
       return reinterpret_cast<void*>(base + static_cast<uint64_t>(i * step));
     };
-    check(f,
-          f.matmul(prepared->handle, prepared->desc, alpha, at(l.b.address, p.b_step), layouts.first,
-                   at(l.a.address, p.a_step), layouts.second, beta, at(addend, p.c_step), layouts.c, at(l.c, p.d_step),
-                   layouts.d, &prepared->chosen.algorithm, call.workspace ? call.workspace->data : nullptr,
-                   plan.workspace, stream.handle()),
-          "a product");
+    const Status status = f.matmul(prepared->handle, prepared->desc, alpha, at(l.b.address, p.b_step), layouts.first,
+                                   at(l.a.address, p.a_step), layouts.second, beta, at(addend, p.c_step), layouts.c,
+                                   at(l.c, p.d_step), layouts.d, &prepared->chosen.algorithm,
+                                   call.workspace ? call.workspace->data : nullptr, plan.workspace, stream.handle());
+    if (i == 0) check_product(*prepared, status);
+    else check(f, status, "a product of a batch");
   }
 }
 

@@ -59,10 +59,15 @@ const char* plan_bytes_cublaslt(const ByteProduct& p, Plan& plan) {
   if (!f) return "cuBLASLt is not installed";
   Workspace space(plan);
   if (const char* reason = lay_out_bytes(p, space, nullptr, l)) return reason;
-  Runtime::gpu(p.d.device()).activate();
   const Geometry geometry = describe(p, l);
+  if (p.a.dtype != DType::I8) {  // what its documentation requires of float8; factors are aligned by lay_out_bytes
+    if (geometry.k % 16) return "cuBLASLt multiplies float8 matrices whose sums have a multiple of 16 terms";
+    if (geometry.n * static_cast<int64_t>(size_of(p.d.dtype())) % 16 || geometry.alignment[3] < 16)
+      return "cuBLASLt writes products of float8 to rows that are aligned to 16 bytes";
+  }
+  Runtime::gpu(p.d.device()).activate();
   const std::shared_ptr<Prepared> prepared = find_prepared(*f, geometry);
-  if (!prepared->found) return "cuBLASLt has no kernel for this product";
+  if (const char* reason = objection_to(*prepared)) return reason;
   space.take(Shape(std::array{static_cast<int64_t>(prepared->chosen.workspace)}), DType::U8);
   plan.keep(geometry);
   return nullptr;
@@ -95,11 +100,10 @@ void run_bytes_cublaslt(const ByteProduct& p, const Call& call, const Plan& plan
   const void* beta = integers ? static_cast<const void*>(&integer_zero) : &zero;
   const auto at = [](uint64_t place) { return reinterpret_cast<void*>(place); };
   const Layouts& layouts = prepared->layouts;
-  check(f,
-        f.matmul(prepared->handle, prepared->desc, alpha, at(l.b.address), layouts.first, at(l.a.address),
-                 layouts.second, beta, at(l.c), layouts.c, at(l.c), layouts.d, &prepared->chosen.algorithm,
-                 memory ? memory->data : nullptr, bytes, stream.handle()),
-        "a product");
+  check_product(*prepared,
+                f.matmul(prepared->handle, prepared->desc, alpha, at(l.b.address), layouts.first, at(l.a.address),
+                         layouts.second, beta, at(l.c), layouts.c, at(l.c), layouts.d, &prepared->chosen.algorithm,
+                         memory ? memory->data : nullptr, bytes, stream.handle()));
 }
 
 }  // namespace strata::cuda

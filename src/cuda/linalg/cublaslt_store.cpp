@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "cuda/libs/prepared.h"
+#include "record/declined.h"
 
 namespace strata::cuda::cublaslt {
 namespace {
@@ -115,6 +116,19 @@ Prepared::~Prepared() {
 
 void check(const Functions& f, Status status, const char* what) {
   if (status) fail(ErrorKind::Runtime, fmt::format("cuBLASLt: {} failed with {}", what, f.status_name(status)));
+}
+
+void check_product(Prepared& p, Status status) {
+  if (status == kNotSupported) {
+    p.refused = true;
+    throw Declined("cuBLASLt: a product failed with CUBLAS_STATUS_NOT_SUPPORTED");
+  }
+  check(p.f, status, "a product");
+}
+
+const char* objection_to(const Prepared& p) {
+  if (!p.found) return "cuBLASLt has no kernel for this product";
+  return p.refused ? "cuBLASLt did not support this product when it ran" : nullptr;
 }
 
 std::shared_ptr<Prepared> find_prepared(const Functions& f, const Geometry& g) { return Store::get().find(f, g); }

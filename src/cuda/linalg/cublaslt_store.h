@@ -3,6 +3,7 @@
 // cuBLASLt is column-major. It computes the transposed product d' = b' a', which has the same bytes as d in row-major
 // order. Its heuristic is queried once per geometry, and the result is cached.
 #pragma once
+#include <atomic>
 #include <memory>
 #include <mutex>
 
@@ -29,7 +30,8 @@ struct Layouts {
   Layout first = nullptr, second = nullptr, c = nullptr, d = nullptr;
 };
 
-// A prepared product: descriptors and the recommended algorithm. `found` is false if there is none.
+// A prepared product: descriptors and the recommended algorithm. `found` is false if there is none, `refused` is true
+// if cublasLtMatmul did not accept it.
 struct Prepared {
   const Functions& f;
   const Handle handle;
@@ -37,6 +39,7 @@ struct Prepared {
   Layouts layouts;
   HeuristicResult chosen{};
   bool found = false;
+  std::atomic<bool> refused = false;
   std::mutex lock;  // held while the descriptor carries addresses
 
   Prepared(const Functions& functions, Handle h) : f(functions), handle(h) {}
@@ -46,6 +49,11 @@ struct Prepared {
 };
 
 void check(const Functions& f, Status status, const char* what);
+// Checks the status of cublasLtMatmul. For some small products of float8, the heuristic recommends what cublasLtMatmul
+// then does not support; it has not started anything, so another kernel can run (record/declined.h).
+void check_product(Prepared& p, Status status);
+// Null, or why cuBLASLt cannot run it.
+const char* objection_to(const Prepared& p);
 std::shared_ptr<Prepared> find_prepared(const Functions& f, const Geometry& g);
 // Of an address and of multiples of a stride in bytes from it.
 int64_t alignment(uint64_t address, int64_t stride_bytes);

@@ -20,6 +20,8 @@ struct GemmArgs {
   float alpha, beta;
   uint64_t in, d;
   int64_t in_ld, d_ld, in_b[2], d_b[2];
+  uint64_t offsets;  // of grouped products: int32, where each group ends
+  int32_t groups;
 };
 
 // A block computes m x n tiles of d and loads `load_m` rows of a for each. The `cluster` blocks of a cluster are

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "cuda/common/tensors.h"
-#include "cuda/linalg/grouped_params.h"
 #include "cuda/runtime/faults.h"
 #include "cuda/runtime/stream.h"
 
@@ -52,9 +51,12 @@ const char* grouped_product_rejects(const TensorImpl& out) {
   return Runtime::gpu(out.device).properties.major < 8 ? "for GPUs of compute capability 8.0 and newer" : nullptr;
 }
 
-void grouped_product(const TensorImpl& a, const TensorImpl& b, const TensorImpl& offsets, const TensorImpl& out) {
-  GroupedParams p{};
-  const bool by_depth = a.ndim == 2 && b.ndim == 2, by_columns = a.ndim == 3;
+GroupedCall describe_groups(const TensorImpl& a, const TensorImpl& b, const TensorImpl& offsets,
+                            const TensorImpl& out) {
+  GroupedCall g{};
+  GroupedParams& p = g.params;
+  const bool by_columns = a.ndim == 3;
+  g.by_depth = a.ndim == 2 && b.ndim == 2;
   const auto last = [](const TensorImpl& t, int from_end) { return t.strides[t.ndim - from_end]; };
   p.m = a.shape[a.ndim - 2];
   p.k = a.shape[a.ndim - 1];
@@ -83,17 +85,23 @@ void grouped_product(const TensorImpl& a, const TensorImpl& b, const TensorImpl&
   }
   STRATA_CHECK(std::max({p.m, p.n, p.k}) <= INT32_MAX / 2, Runtime, "_grouped_mm: a size of {} is too large",
                std::max({p.m, p.n, p.k}));
-  bool a_along_k = true, b_along_k = true;
-  const bool a_fits = find_order(p.a, p.a_m, p.a_k, p.a_g, by_depth, a_along_k);
-  const bool b_fits = find_order(p.b, p.b_n, p.b_k, p.b_g, by_depth, b_along_k);
+  const bool a_fits = find_order(p.a, p.a_m, p.a_k, p.a_g, g.by_depth, g.a_along_k);
+  const bool b_fits = find_order(p.b, p.b_n, p.b_k, p.b_g, g.by_depth, g.b_along_k);
+  g.aligned = a_fits && b_fits;
+  p.wide_stores = size_of(out.dtype) == 2 && p.c_n == 1 && is_aligned(p.c, p.c_m, p.c_g);
+  return g;
+}
+
+void grouped_product(const TensorImpl& a, const TensorImpl& b, const TensorImpl& offsets, const TensorImpl& out) {
+  GroupedCall g = describe_groups(a, b, offsets, out);
+  GroupedParams& p = g.params;
   const bool is_half = size_of(out.dtype) == 2;
-  const auto layout = a_fits && b_fits ? static_cast<Layout>((a_along_k ? 0 : 2) + (b_along_k ? 0 : 1)) : kAny;
+  const auto layout = g.aligned ? static_cast<Layout>((g.a_along_k ? 0 : 2) + (g.b_along_k ? 0 : 1)) : kAny;
   const int tile = is_half && layout != kAny ? kGroupedLarge : kGroupedSmall;
-  p.wide_stores = is_half && p.c_n == 1 && is_aligned(p.c, p.c_m, p.c_g);
   const Stream stream = stream_of(out.device);
   p.faults = fault_sink(stream.gpu());
   Grid grid{};
-  if (by_depth) {
+  if (g.by_depth) {
     grid = {static_cast<uint32_t>(ceil_div(p.m, tile) * ceil_div(p.n, tile)),
             static_cast<uint32_t>(std::min<int64_t>(p.groups, kMostInY))};
   } else {
@@ -104,7 +112,7 @@ void grouped_product(const TensorImpl& a, const TensorImpl& b, const TensorImpl&
             static_cast<uint32_t>(ceil_div(p.n, tile))};
   }
   const auto threads = static_cast<uint32_t>(is_half ? 2 * tile : 256);
-  stream.launch(kernel_of(out.dtype, layout, by_depth), grid, {threads}, shared_bytes(out.dtype, tile), p);
+  stream.launch(kernel_of(out.dtype, layout, g.by_depth), grid, {threads}, shared_bytes(out.dtype, tile), p);
 }
 
 }  // namespace strata::cuda

@@ -1,5 +1,6 @@
 // Parameters of the grouped product kernels; compiled by both compilers, so plain types only.
 #pragma once
+#include "cuda/linalg/gemm_hopper_params.h"
 #include "cuda/runtime/fault_params.h"
 #include "device/product.h"
 
@@ -12,6 +13,11 @@ struct GroupedParams : Product {
   uint64_t a, b, c, offsets;  // offsets: int32
   int64_t a_g, b_g, c_g;      // strides between the matrices of groups; 0 for what is divided
   int32_t groups, wide_stores;
+  FaultSink faults;
+};
+
+struct GroupedHopperArgs {
+  hopper::GemmArgs gemm;
   FaultSink faults;
 };
 

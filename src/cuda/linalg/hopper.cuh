@@ -2,7 +2,7 @@
 // tensor copy engine (TMA) and the matrix instructions of a warpgroup (wgmma).
 #pragma once
 #include "cuda/linalg/gemm_hopper_params.h"
-#include "cuda/linalg/tensor_cores.cuh"
+#include "cuda/linalg/tile_order.cuh"
 
 namespace strata::cuda::hopper {
 
@@ -150,6 +150,10 @@ __device__ inline float2 load_pair(uint32_t address) {
 }
 __device__ inline void store_float(uint32_t address, float value) {
   asm volatile("st.shared.f32 [%0], %1;" ::"r"(address), "f"(value) : "memory");
+}
+
+__device__ inline void store_zeros(uint32_t address) {  // 16 bytes
+  asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(address), "r"(0) : "memory");
 }
 
 // Four 8x8 blocks at once; lane i gives the address of row i % 8 of block i / 8.

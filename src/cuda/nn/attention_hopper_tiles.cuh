@@ -2,6 +2,7 @@
 // products of a warpgroup.
 #pragma once
 #include "cuda/linalg/hopper.cuh"
+#include "cuda/linalg/tensor_cores.cuh"
 #include "cuda/nn/attention_backward.cuh"
 
 namespace strata::cuda::attention {

@@ -11,7 +11,7 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kThreads = 256;
+constexpr int64_t kPoolThreads = 256;
 
 #define STRATA_POOL_KERNELS(name) \
   static const Function kernels[] = {{"pooling", name "_f32"}, {"pooling", name "_f64"}, {"pooling", name "_i64"}}
@@ -43,7 +43,8 @@ void launch(const Function (&kernels)[3], const PoolShape& s, const int64_t* cou
   for (int64_t first = 0; first < s.planes; first += step) {
     p.first = first;
     p.count = static_cast<uint32_t>(std::min(step, s.planes - first) * size);
-    stream_of(y.device).launch(kernels[kernel_index(y.dtype)], {blocks_for(p.count, kThreads)}, {kThreads}, 0, p);
+    stream_of(y.device).launch(kernels[kernel_index(y.dtype)], {blocks_for(p.count, kPoolThreads)}, {kPoolThreads}, 0,
+                               p);
   }
 }
 PoolParams reading(const TensorImpl& x) {
@@ -95,8 +96,8 @@ void plane_gather(int64_t planes, int64_t in, int64_t out, const TensorImpl& x, 
                   const TensorImpl& values) {
   STRATA_POOL_KERNELS("plane_gather");
   if (values.numel == 0) return;
-  stream_of(x.device).launch(kernels[kernel_index(x.dtype)], {blocks_for(values.numel, kThreads)}, {kThreads}, 0,
-                             plane_params(planes, in, out, values, index, x));
+  stream_of(x.device).launch(kernels[kernel_index(x.dtype)], {blocks_for(values.numel, kPoolThreads)}, {kPoolThreads},
+                             0, plane_params(planes, in, out, values, index, x));
 }
 
 std::optional<int64_t> plane_scatter(int64_t planes, int64_t in, int64_t out, const TensorImpl& values,
@@ -109,9 +110,9 @@ std::optional<int64_t> plane_scatter(int64_t planes, int64_t in, int64_t out, co
     fill(*failed, 0);
     p.failed = reinterpret_cast<uint64_t>(failed.bytes());
   }
-  const int64_t per_block = kThreads / 32;
+  const int64_t per_block = kPoolThreads / 32;
   stream_of(x.device).launch(kernels[kernel_index(x.dtype)],
-                             {static_cast<uint32_t>((planes + per_block - 1) / per_block)}, {kThreads}, 0, p);
+                             {static_cast<uint32_t>((planes + per_block - 1) / per_block)}, {kPoolThreads}, 0, p);
   const int64_t found = failed ? failed.item<int64_t>() : 0;
   if (found == 0) return {};
   return found > 0 ? found - 1 : found;

@@ -75,6 +75,20 @@ void multiply_groups_on_device(const Call& c, Workspace& workspace) {
   if (workspace.planning()) return;
   cuda::grouped_product(a.input(), a.mat2(), *offs, *c.out());
 }
+
+const char* plan_groups_on_hopper(const Call& c, Plan& plan) {
+  if (const char* reason = device_rejects(c)) return reason;
+  const args::_grouped_product a(c);
+  Workspace workspace(plan);
+  const Tensor offs = cuda::dense(a.offs(), workspace);
+  return cuda::plan_grouped_hopper(cuda::describe_groups(a.input(), a.mat2(), *offs, *c.out()), *c.out(), plan);
+}
+void multiply_groups_on_hopper(const Call& c, const Plan& plan) {
+  const args::_grouped_product a(c);
+  Workspace workspace(c);
+  const Tensor offs = cuda::dense(a.offs(), workspace);
+  cuda::run_grouped_hopper(cuda::describe_groups(a.input(), a.mat2(), *offs, *c.out()), *c.out(), plan);
+}
 }  // namespace
 
 STRATA_OP(_grouped_product, "_grouped_product(Tensor input, Tensor mat2, Tensor offs) -> Tensor")
@@ -91,6 +105,7 @@ STRATA_OP(_grouped_product, "_grouped_product(Tensor input, Tensor mat2, Tensor 
     return out;
   })
   .kernel("reference", multiply_groups)
+  .planned(Backend::Cuda, "hopper", plan_groups_on_hopper, multiply_groups_on_hopper)
   .cuda("tiles", multiply_groups_on_device, device_rejects)
   .cuda("loop", multiply_groups)
   .samples({"f(7,4), f(3,4,5), offs=t32[2, 2, 7]", "f(3,4,5), f(5,7), offs=t32[0, 4, 7]",

@@ -4,7 +4,7 @@
 #include "cpu/nn/lstm.h"
 #include "cpu/packed.h"
 #include "cpu/staging.h"
-#include "cuda/nn/lstm.h"
+#include "cuda/nn/recurrent.h"
 #include "ops/device_inputs.h"
 #include "ops/nn/recurrent.h"
 #include "ops/transfer.h"
@@ -13,12 +13,6 @@ namespace strata {
 namespace {
 using cpu::Lstm;
 
-void expect(const TensorImpl& t, const char* name, Shape shape, DType dtype) {
-  bool same = t.dtype == dtype && static_cast<size_t>(t.ndim) == shape.size();
-  for (size_t d = 0; same && d < shape.size(); ++d) same = t.shape[d] == shape[d];
-  STRATA_CHECK(same, Runtime, "lstm: expected {} of shape {} and dtype {}, got {} and {}", name, to_string(shape),
-               name_of(dtype), to_string(t.sizes()), name_of(t.dtype));
-}
 Lstm sizes_of(const TensorImpl& gates, const TensorImpl& c0, const TensorImpl& weight, bool reverse) {
   STRATA_CHECK(gates.ndim == 3 && gates.shape[0] > 0 && weight.ndim == 2, Runtime,
                "lstm: expected gates of one or more steps [steps, batch, 4 * hidden] and a weight [4 * hidden, "
@@ -27,9 +21,9 @@ Lstm sizes_of(const TensorImpl& gates, const TensorImpl& c0, const TensorImpl& w
   const Lstm s{gates.shape[0], gates.shape[1], weight.shape[1], reverse};
   const int64_t wide[] = {s.steps, s.batch, 4 * s.hidden}, state[] = {s.batch, s.hidden},
                 square[] = {4 * s.hidden, s.hidden};
-  expect(gates, "gates", wide, gates.dtype);
-  expect(c0, "a state", state, gates.dtype);
-  expect(weight, "a weight", square, gates.dtype);
+  expect_recurrent(gates, "gates", wide, gates.dtype);
+  expect_recurrent(c0, "a state", state, gates.dtype);
+  expect_recurrent(weight, "a weight", square, gates.dtype);
   return s;
 }
 
@@ -66,48 +60,45 @@ template <class Run> void run_lstm_backward(const Call& c, Run run) {
 }
 
 // On devices, in float32: all steps in one kernel.
-cuda::LstmSizes device_sizes(const Lstm& s) { return {s.steps, s.batch, s.hidden, s.reverse}; }
+cuda::RecurrentSizes device_sizes(const Lstm& s) {
+  return {RecurrentCell::Lstm, s.steps, s.batch, s.hidden, s.reverse, {}};
+}
 const char* plan_persistent(const Call& c, Plan& plan) {
   const args::lstm_layer a(c);
   if (compute_type(a.gates().dtype) != DType::F32) return "it computes in float32 only";
-  return cuda::plan_lstm(device_sizes(sizes_of(a.gates(), a.c0(), a.weight(), a.reverse())), false, a.gates().device,
-                         plan);
+  return cuda::plan_recurrent(device_sizes(sizes_of(a.gates(), a.c0(), a.weight(), a.reverse())), false,
+                              a.gates().device, plan);
 }
 const char* plan_persistent_backward(const Call& c, Plan& plan) {
   const args::lstm_layer_backward a(c);
   if (compute_type(a.activations().dtype) != DType::F32) return "it computes in float32 only";
-  return cuda::plan_lstm(device_sizes(sizes_of(a.activations(), a.c0(), a.weight(), a.reverse())), true,
-                         a.activations().device, plan);
+  return cuda::plan_recurrent(device_sizes(sizes_of(a.activations(), a.c0(), a.weight(), a.reverse())), true,
+                              a.activations().device, plan);
 }
-// Results of narrower types are converted from float32.
-class Results {
- public:
-  explicit Results(const Call& c) : call_(c) {}
-  const TensorImpl& operator[](uint32_t o) {
-    const Tensor& out = call_.outs[o];
-    if (out.dtype() == DType::F32) return *out;
-    made_[o] = make_tensor(out.shape(), DType::F32, out.device());
-    return *made_[o];
-  }
-  void convert() const {
-    for (uint32_t o = 0; o < std::size(made_); ++o)
-      if (made_[o]) copy_values(*call_.outs[o], *made_[o]);
-  }
-
- private:
-  const Call& call_;
-  Tensor made_[4];
-};
 void run_persistent(const Call& c, const Plan& plan) {
   const args::lstm_layer a(c);
   const DType type = DType::F32;
   const Tensor gates = dense(a.share_gates(), type), weight = dense(a.share_weight(), type),
                h0 = dense(a.share_h0(), type), c0 = dense(a.share_c0(), type);
-  Results out(c);
-  const bool keep = *a.keep();
-  cuda::run_lstm({device_sizes(sizes_of(a.gates(), a.c0(), a.weight(), a.reverse())), *gates, *h0, *c0, *weight, out[0],
-                  out[1], keep ? &out[2] : nullptr, keep ? &out[3] : nullptr},
-                 c, plan);
+  RecurrentOuts out(c);
+  cuda::RecurrentForward f{
+    .sizes = device_sizes(sizes_of(a.gates(), a.c0(), a.weight(), a.reverse())),
+    .gates = *gates,
+    .h0 = *h0,
+    .weight = *weight,
+    .output = out[0],
+    .bias = nullptr,
+    .c0 = c0.get(),
+    .last = nullptr,
+    .last_cell = &out[1],
+    .cells = nullptr,
+    .kept = nullptr,
+  };
+  if (*a.keep()) {
+    f.cells = &out[2];
+    f.kept = &out[3];
+  }
+  cuda::run_recurrent(f, c, plan);
   out.convert();
 }
 void run_persistent_backward(const Call& c, const Plan& plan) {
@@ -116,10 +107,24 @@ void run_persistent_backward(const Call& c, const Plan& plan) {
   const Tensor grad = dense(a.share_grad(), type), grad_c = dense(a.share_grad_c(), type),
                activations = dense(a.share_activations(), type), cells = dense(a.share_cells(), type),
                c0 = dense(a.share_c0(), type), weight = dense(a.share_weight(), type);
-  Results out(c);
-  cuda::run_lstm_backward({device_sizes(sizes_of(a.activations(), a.c0(), a.weight(), a.reverse())), *grad,
-                           grad_c.get(), *activations, *cells, *c0, *weight, out[0], out[1], out[2]},
-                          c, plan);
+  RecurrentOuts out(c);
+  cuda::run_recurrent_backward(
+    {
+      .sizes = device_sizes(sizes_of(a.activations(), a.c0(), a.weight(), a.reverse())),
+      .grad = *grad,
+      .weight = *weight,
+      .before = *c0,
+      .grad_gates = out[0],
+      .grad_h0 = out[1],
+      .grad_last = nullptr,
+      .grad_cell = grad_c.get(),
+      .states = nullptr,
+      .cells = cells.get(),
+      .kept = activations.get(),
+      .grad_products = nullptr,
+      .grad_c0 = &out[2],
+    },
+    c, plan);
   out.convert();
 }
 
@@ -178,16 +183,9 @@ void lstm_backward_on_device(const Call& c) {  // grad, grad_c, activations, cel
 Grads lstm_graph_grads(const GradContext& c, const Tensor& g) {
   const grads::lstm_layer a(c);
   const Tensor gates = a.gates(), weight = a.weight();
-  const bool reverse = a.reverse();
-  RecurrentState s{a.h0(), a.c0()};
-  const int64_t steps = gates.size(0);
-  std::vector<Tensor> outputs(static_cast<size_t>(steps));
-  for (int64_t i = 0; i < steps; ++i) {
-    const int64_t t = reverse ? steps - 1 - i : i;
-    s = lstm_step(select(gates, 0, t), nn::functional::linear(s.h, weight), s.c);
-    outputs[static_cast<size_t>(t)] = s.h;
-  }
-  const Tensor ends[] = {stack(outputs), s.c}, seeds[] = {g, c.grad_or_zeros(1)};
+  const RecurrentSteps steps(gates.size(0), gates.size(1), {}, a.reverse());
+  const RecurrentResult r = compose_recurrent(RecurrentCell::Lstm, gates, {a.h0(), a.c0()}, weight, {}, {}, steps);
+  const Tensor ends[] = {r.output, r.c}, seeds[] = {g, c.grad_or_zeros(1)};
   std::vector<Tensor> inputs;
   if (a.needs_gates()) inputs.push_back(gates);
   if (a.needs_h0()) inputs.push_back(a.h0());
@@ -235,7 +233,7 @@ STRATA_OP(lstm_layer,
     const TensorImpl &gates = c.gates(), &h0 = c.h0(), &c0 = c.c0();
     const Lstm s = sizes_of(gates, c0, c.weight(), c.reverse());
     const int64_t state[] = {s.batch, s.hidden}, all[] = {s.steps, s.batch, s.hidden}, none[] = {0};
-    expect(h0, "a state", state, gates.dtype);
+    expect_recurrent(h0, "a state", state, gates.dtype);
     const bool keep = *c.keep();
     for (uint32_t o = 0; o < 4; ++o) c.out(o)->dtype = gates.dtype;
     c.out()->set_shape(all);
@@ -286,9 +284,9 @@ STRATA_OP(
     const TensorImpl &activations = c.activations(), &c0 = c.c0();
     const Lstm s = sizes_of(activations, c0, c.weight(), c.reverse());
     const int64_t all[] = {s.steps, s.batch, s.hidden}, state[] = {s.batch, s.hidden};
-    expect(c.grad(), "a gradient", all, activations.dtype);
-    expect(c.cells(), "cells", all, activations.dtype);
-    if (c.has_grad_c()) expect(*c.grad_c(), "a gradient", state, activations.dtype);
+    expect_recurrent(c.grad(), "a gradient", all, activations.dtype);
+    expect_recurrent(c.cells(), "cells", all, activations.dtype);
+    if (c.has_grad_c()) expect_recurrent(*c.grad_c(), "a gradient", state, activations.dtype);
     for (uint32_t o = 0; o < 3; ++o) c.out(o)->dtype = activations.dtype;
     c.out()->set_shape(activations.sizes());
     c.out(1)->set_shape(state);

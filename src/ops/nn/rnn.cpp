@@ -9,29 +9,15 @@
 
 namespace strata {
 
-RecurrentState lstm_step(const Tensor& x, const Tensor& r, const Tensor& cell) {
-  const auto g = chunk(add(x, r), 4, -1);
-  const Tensor c = add(mul(sigmoid(g[1]), cell), mul(sigmoid(g[0]), tanh(g[2])));
-  return {mul(sigmoid(g[3]), tanh(c)), c};
-}
-
 namespace {
 using nn::functional::linear;
 
-enum class Cell : uint8_t { Tanh, Relu, Lstm, Gru };
-constexpr int64_t gates_of(Cell c) { return c == Cell::Lstm ? 4 : c == Cell::Gru ? 3 : 1; }
-
+using Cell = RecurrentCell;
 using State = RecurrentState;
-// One step. x has the input's part of the gates (including the bias).
+
+// x has the input's part of the gates (including the bias).
 State step(Cell cell, const Tensor& x, const State& s, const Tensor& w, const Tensor& b) {
-  const Tensor r = linear(s.h, w, b);
-  if (cell == Cell::Tanh) return {tanh(add(x, r)), {}};
-  if (cell == Cell::Relu) return {relu(add(x, r)), {}};
-  if (cell == Cell::Lstm) return lstm_step(x, r, s.c);
-  const auto gx = chunk(x, 3, -1), gr = chunk(r, 3, -1);
-  const Tensor reset = sigmoid(add(gx[0], gr[0])), update = sigmoid(add(gx[1], gr[1])),
-               fresh = tanh(add(gx[2], mul(reset, gr[2])));
-  return {add(fresh, mul(update, sub(s.h, fresh))), {}};
+  return recurrent_step(cell, x, linear(s.h, w, b), s);
 }
 
 void check_cell(const char* op, Cell cell, const Tensor& x, const Tensor& h, const Tensor& wi, const Tensor& wh,
@@ -62,19 +48,26 @@ struct Options {
   bool projected = false;  // LSTM with a weight_hr
 };
 
-// Steps of a batch that may shrink: sizes[t] sequences are still running at step t (packed), or all of them (empty).
-struct Steps {
-  std::vector<int64_t> sizes;
-  int64_t count;
-};
-
-struct Result {
-  Tensor output, h, c;
-};
+// One layer in one direction: one kernel for all steps, if it has the dtypes and no projection.
+RecurrentResult run_layer(Cell cell, const Tensor& x, const State& start, const Tensor& wi, const Tensor& wh,
+                          const Tensor& bi, const Tensor& bh, const Tensor& wr, const RecurrentSteps& steps) {
+  const bool lstm = cell == Cell::Lstm, whole = lstm && !steps.packed() && !wr;
+  const Tensor gates = linear(x, wi, bi && cell != Cell::Gru && !wr ? add(bi, bh) : bi);
+  if (whole) {
+    const auto all = _lstm_layer(gates, start.h, start.c, wh, steps.reverse);
+    return {all[0], select(all[0], 0, steps.time(steps.count - 1)), all[1]};
+  }
+  const bool one_dtype = gates.dtype() == start.h.dtype() && gates.dtype() == wh.dtype();
+  if (wr || !one_dtype || (bh && bh.dtype() != wh.dtype()))
+    return compose_recurrent(cell, gates, start, wh, cell == Cell::Gru || wr ? bh : Tensor(), wr, steps);
+  const auto all = _recurrent_layer(gates, start.h, start.c, wh, cell == Cell::Gru ? bh : Tensor(), steps.sizes,
+                                    static_cast<int64_t>(cell), steps.reverse);
+  return {all[0], all[1], lstm ? all[2] : Tensor()};
+}
 
 // x is [steps, batch, features], or [sum of sizes, features] when packed. h and c are [layers * directions, batch, hidden].
-Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0, TensorList params,
-                  const Steps& steps) {
+RecurrentResult run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0, TensorList params,
+                           int64_t count, Shape sizes) {
   const int64_t directions = o.bidirectional ? 2 : 1, per = (o.biases ? 4 : 2) + (o.projected ? 1 : 0);
   const int64_t expected = (Checked(o.layers) * directions * per).get();
   STRATA_CHECK(o.layers > 0 && static_cast<int64_t>(params.size()) == expected, Runtime,
@@ -83,7 +76,6 @@ Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0
   STRATA_CHECK(h0.dim() == 3 && h0.size(0) == o.layers * directions, Runtime,
                "{}: expected hidden state of shape [{}, batch, hidden], got {}", o.op, o.layers * directions,
                to_string(h0.shape()));
-  const bool packed = !steps.sizes.empty();
   std::vector<Tensor> last_h, last_c;
   for (int64_t layer = 0; layer < o.layers; ++layer) {
     std::vector<Tensor> sides;
@@ -97,61 +89,13 @@ Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0
                    x.size(-1));
       STRATA_CHECK(h0.size(2) == wh.size(-1), Runtime, "{}: expected hidden size {}, got {}", o.op, wh.size(-1),
                    h0.size(2));
-      State s{select(h0, 0, layer * directions + direction),
-              c0 ? select(c0, 0, layer * directions + direction) : Tensor()};
-      if (o.cell == Cell::Lstm && !packed && !o.projected) {  // all steps in one kernel
-        const Tensor gates = linear(x, wi, bi ? add(bi, bh) : bi);
-        const auto all = _lstm_layer(gates, s.h, s.c, wh, direction == 1);
-        last_h.push_back(select(all[0], 0, direction ? 0 : steps.count - 1));
-        last_c.push_back(all[1]);
-        sides.push_back(all[0]);
-        continue;
-      }
-      const Tensor gates = linear(x, wi, bi);
-      std::vector<Tensor> outputs(static_cast<size_t>(steps.count));
-      const State start = s;
-      std::vector<std::pair<Tensor, Tensor>> finished;  // of finished sequences (packed, forward): later rows first
-      std::vector<int64_t> offset(static_cast<size_t>(steps.count) + 1, 0);
-      for (size_t t = 0; packed && t < steps.sizes.size(); ++t) offset[t + 1] = offset[t] + steps.sizes[t];
-      int64_t running = packed ? (direction ? 0 : steps.sizes[0]) : 0;
-      if (packed && !direction) s = {narrow(s.h, 0, 0, running), s.c ? narrow(s.c, 0, 0, running) : Tensor()};
-      for (int64_t i = 0; i < steps.count; ++i) {
-        const int64_t t = direction ? steps.count - 1 - i : i;
-        Tensor now;
-        if (packed) {
-          const int64_t size = steps.sizes[static_cast<size_t>(t)];
-          now = narrow(gates, 0, offset[static_cast<size_t>(t)], size);
-          if (direction && size > running) {  // backward, sequences start as we go
-            const auto grow = [&](const Tensor& have, const Tensor& all) {
-              return !all      ? Tensor()
-                     : running ? cat({have, narrow(all, 0, running, size - running)})
-                               : narrow(all, 0, 0, size);
-            };
-            s = {grow(s.h, start.h), grow(s.c, start.c)};
-          } else if (!direction && size < running) {
-            finished.emplace_back(narrow(s.h, 0, size, running - size),
-                                  s.c ? narrow(s.c, 0, size, running - size) : Tensor());
-            s = {narrow(s.h, 0, 0, size), s.c ? narrow(s.c, 0, 0, size) : Tensor()};
-          }
-          running = size;
-        } else {
-          now = select(gates, 0, t);
-        }
-        s = step(o.cell, now, s, wh, bh);
-        if (wr) s.h = linear(s.h, wr);
-        outputs[static_cast<size_t>(t)] = s.h;
-      }
-      if (!finished.empty()) {
-        std::vector<Tensor> hs{s.h}, cs{s.c};
-        for (size_t k = finished.size(); k-- > 0;) {
-          hs.push_back(finished[k].first);
-          cs.push_back(finished[k].second);
-        }
-        s = {cat(hs), s.c ? cat(cs) : Tensor()};
-      }
-      last_h.push_back(s.h);
-      if (s.c) last_c.push_back(s.c);
-      sides.push_back(packed ? cat(outputs) : stack(outputs));
+      const State start{select(h0, 0, layer * directions + direction),
+                        c0 ? select(c0, 0, layer * directions + direction) : Tensor()};
+      const RecurrentResult side =
+        run_layer(o.cell, x, start, wi, wh, bi, bh, wr, RecurrentSteps(count, h0.size(1), sizes, direction == 1));
+      last_h.push_back(side.h);
+      if (side.c) last_c.push_back(side.c);
+      sides.push_back(side.output);
     }
     x = sides.size() == 1 ? sides[0] : cat(sides, -1);
     if (o.dropout > 0 && o.train && layer + 1 < o.layers) x = nn::functional::dropout(x, o.dropout, true, false);
@@ -159,35 +103,37 @@ Result run_layers(const Options& o, Tensor x, const Tensor& h0, const Tensor& c0
   return {x, stack(last_h), last_c.empty() ? Tensor() : stack(last_c)};
 }
 
-Result run_sequence(const Options& o, const Tensor& input, const Tensor& h0, const Tensor& c0, TensorList params,
-                    bool batch_first) {
+RecurrentResult run_sequence(const Options& o, const Tensor& input, const Tensor& h0, const Tensor& c0,
+                             TensorList params, bool batch_first) {
   STRATA_CHECK(input.dim() == 3, Runtime, "{}: expected a 3D input [steps, batch, features], got shape {}", o.op,
                to_string(input.shape()));
   const Tensor x = batch_first ? transpose(input, 0, 1) : input;
   STRATA_CHECK(x.size(0) > 0, Runtime, "{}: expected sequence length to be larger than 0", o.op);
   STRATA_CHECK(h0.dim() == 3 && h0.size(1) == x.size(1), Runtime,
                "{}: expected hidden state for a batch of {}, got shape {}", o.op, x.size(1), to_string(h0.shape()));
-  Result r = run_layers(o, x, h0, c0, params, {{}, x.size(0)});
+  RecurrentResult r = run_layers(o, x, h0, c0, params, x.size(0), {});
   if (batch_first) r.output = transpose(r.output, 0, 1);
   return r;
 }
-Result run_packed(const Options& o, const Tensor& data, const Tensor& batch_sizes, const Tensor& h0, const Tensor& c0,
-                  TensorList params) {
+RecurrentResult run_packed(const Options& o, const Tensor& data, const Tensor& batch_sizes, const Tensor& h0,
+                           const Tensor& c0, TensorList params) {
   STRATA_CHECK(data.dim() == 2 && batch_sizes.dim() == 1 && batch_sizes.dtype() == DType::I64, Runtime,
                "{}: expected packed data [rows, features] and int64 batch sizes", o.op);
   if (batch_sizes.is_meta()) refuse_shape_from_values(o.op);
   const Tensor sizes = contiguous(host_values(batch_sizes));
-  Steps steps{{sizes.data<int64_t>(), sizes.data<int64_t>() + sizes.numel()}, sizes.numel()};
+  const Shape running(sizes.data<int64_t>(), static_cast<size_t>(sizes.numel()));
   int64_t total = 0, before = INT64_MAX;
-  for (int64_t n : steps.sizes) {
+  for (const int64_t n : running) {
     STRATA_CHECK(n > 0 && n <= before, Runtime, "{}: batch sizes must be positive and fall, got {}", o.op,
-                 to_string(steps.sizes));
+                 to_string(running));
     total += n;
     before = n;
   }
-  STRATA_CHECK(steps.count > 0 && total == data.size(0), Runtime, "{}: batch sizes add up to {}, the data has {} rows",
+  STRATA_CHECK(!running.empty() && total == data.size(0), Runtime, "{}: batch sizes add up to {}, the data has {} rows",
                o.op, total, data.size(0));
-  return run_layers(o, data, h0, c0, params, steps);
+  STRATA_CHECK(h0.dim() == 3 && h0.size(1) == running[0], Runtime,
+               "{}: expected hidden state for a batch of {}, got shape {}", o.op, running[0], to_string(h0.shape()));
+  return run_layers(o, data, h0, c0, params, sizes.numel(), running);
 }
 }  // namespace
 
@@ -266,7 +212,7 @@ STRATA_OP(lstm,
                 bool train, bool both, bool batch_first) {
     refuse_integers(x, "lstm");
     STRATA_CHECK(hx.size() == 2, Runtime, "lstm: expected two hidden states, got {}", hx.size());
-    const Result r =
+    const RecurrentResult r =
       run_sequence({"lstm", Cell::Lstm, biases, layers, dropout, train, both}, x, hx[0], hx[1], params, batch_first);
     return std::array<Tensor, 3>{r.output, r.h, r.c};
   })
@@ -285,7 +231,7 @@ STRATA_OP(lstm_data,
   .composite([](const Tensor& data, const Tensor& sizes, TensorList hx, TensorList params, bool biases, int64_t layers,
                 double dropout, bool train, bool both) {
     STRATA_CHECK(hx.size() == 2, Runtime, "lstm: expected two hidden states, got {}", hx.size());
-    const Result r =
+    const RecurrentResult r =
       run_packed({"lstm", Cell::Lstm, biases, layers, dropout, train, both}, data, sizes, hx[0], hx[1], params);
     return std::array<Tensor, 3>{r.output, r.h, r.c};
   })
@@ -303,7 +249,7 @@ STRATA_OP(lstm_projected,
                 bool train, bool both, bool batch_first) {
     STRATA_CHECK(hx.size() == 2, Runtime, "lstm: expected two hidden states, got {}", hx.size());
     const Options o{"lstm", Cell::Lstm, biases, layers, dropout, train, both, true};
-    const Result r = run_sequence(o, x, hx[0], hx[1], params, batch_first);
+    const RecurrentResult r = run_sequence(o, x, hx[0], hx[1], params, batch_first);
     return std::array<Tensor, 3>{r.output, r.h, r.c};
   })
   .autocast(Autocast::Lower)
@@ -323,7 +269,7 @@ STRATA_OP(lstm_projected_data,
                 double dropout, bool train, bool both) {
     STRATA_CHECK(hx.size() == 2, Runtime, "lstm: expected two hidden states, got {}", hx.size());
     const Options o{"lstm", Cell::Lstm, biases, layers, dropout, train, both, true};
-    const Result r = run_packed(o, data, sizes, hx[0], hx[1], params);
+    const RecurrentResult r = run_packed(o, data, sizes, hx[0], hx[1], params);
     return std::array<Tensor, 3>{r.output, r.h, r.c};
   })
   .autocast(Autocast::Lower)
@@ -339,7 +285,7 @@ STRATA_OP(gru,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& x, const Tensor& h, TensorList params, bool biases, int64_t layers, double dropout,
                 bool train, bool both, bool batch_first) {
-    const Result r =
+    const RecurrentResult r =
       run_sequence({"gru", Cell::Gru, biases, layers, dropout, train, both}, x, h, {}, params, batch_first);
     return std::array<Tensor, 2>{r.output, r.h};
   })
@@ -355,7 +301,8 @@ STRATA_OP(gru_data,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& data, const Tensor& sizes, const Tensor& h, TensorList params, bool biases,
                 int64_t layers, double dropout, bool train, bool both) {
-    const Result r = run_packed({"gru", Cell::Gru, biases, layers, dropout, train, both}, data, sizes, h, {}, params);
+    const RecurrentResult r =
+      run_packed({"gru", Cell::Gru, biases, layers, dropout, train, both}, data, sizes, h, {}, params);
     return std::array<Tensor, 2>{r.output, r.h};
   })
   .autocast_cuda(Autocast::Lower)
@@ -370,7 +317,7 @@ STRATA_OP(rnn_tanh,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& x, const Tensor& h, TensorList params, bool biases, int64_t layers, double dropout,
                 bool train, bool both, bool batch_first) {
-    const Result r =
+    const RecurrentResult r =
       run_sequence({"rnn_tanh", Cell::Tanh, biases, layers, dropout, train, both}, x, h, {}, params, batch_first);
     return std::array<Tensor, 2>{r.output, r.h};
   })
@@ -387,7 +334,7 @@ STRATA_OP(rnn_tanh_data,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& data, const Tensor& sizes, const Tensor& h, TensorList params, bool biases,
                 int64_t layers, double dropout, bool train, bool both) {
-    const Result r =
+    const RecurrentResult r =
       run_packed({"rnn_tanh", Cell::Tanh, biases, layers, dropout, train, both}, data, sizes, h, {}, params);
     return std::array<Tensor, 2>{r.output, r.h};
   })
@@ -403,7 +350,7 @@ STRATA_OP(rnn_relu,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& x, const Tensor& h, TensorList params, bool biases, int64_t layers, double dropout,
                 bool train, bool both, bool batch_first) {
-    const Result r =
+    const RecurrentResult r =
       run_sequence({"rnn_relu", Cell::Relu, biases, layers, dropout, train, both}, x, h, {}, params, batch_first);
     return std::array<Tensor, 2>{r.output, r.h};
   })
@@ -419,7 +366,7 @@ STRATA_OP(rnn_relu_data,
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& data, const Tensor& sizes, const Tensor& h, TensorList params, bool biases,
                 int64_t layers, double dropout, bool train, bool both) {
-    const Result r =
+    const RecurrentResult r =
       run_packed({"rnn_relu", Cell::Relu, biases, layers, dropout, train, both}, data, sizes, h, {}, params);
     return std::array<Tensor, 2>{r.output, r.h};
   })

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cuda/custom/gemm.h"
+#include "cuda/custom/gemm_source.h"
 #include "cuda/libs/libraries.h"
 #include "strata/strata.h"
 #include "tests/expect_error.h"
@@ -45,6 +46,29 @@ TEST(GemmCompile, AppliesTheEpilogue) {
     const Tensor out = zeros_like(want);
     EXPECT_EQ(kernel(a, b, {{"bias", bias}, {"scale", 2.0}}, out).get(), out.get());
     EXPECT_TRUE(same(out, want));
+  }
+}
+
+// The virtual GPU does not run kernels for Hopper, but NVRTC compiles them anywhere.
+TEST(GemmCompile, KernelsForHopperCompile) {
+  NEEDS_NVRTC();
+  const std::vector<const char*> options{"--gpu-architecture=compute_90a", "--std=c++20",
+                                         "--device-as-default-execution-space"};
+  Config config{.dtype = DType::F16, .epilogue = "gelu(acc + bias[n]) * scale + residual[m, n]"};
+  for (const DType made : {DType::F16, DType::F32}) {
+    config.out_dtype = made;
+    Variant variant;
+    variant.extras = {DType::F16, DType::F64, DType::F32};
+    variant.numbers = {false, true, false};
+    variant.b_along_k = made == DType::F16;
+    for (const size_t tiles : {cuda::kHugeTiles, cuda::kSmallTiles, cuda::kFlatTiles}) {
+      variant.hopper = &cuda::kHopperTiles[tiles];
+      const std::string source = kernel_source(config, read_epilogue(config), variant);
+      const std::string ptx = cuda::compile_to_ptx(source, "gemm", options, {}).ptx;
+      EXPECT_NE(ptx.find(fmt::format("wgmma.mma_async.sync.aligned.m64n{}k16.f32.f16.f16", variant.hopper->shape.n)),
+                ptx.npos);
+      EXPECT_NE(ptx.find("cp.async.bulk.tensor.4d.shared::cluster.global"), ptx.npos);
+    }
   }
 }
 
