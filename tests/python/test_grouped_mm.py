@@ -107,6 +107,22 @@ def test_many_groups_and_empty_ones(device):
         assert not wide(strata._grouped_mm(a, b, none)).any()
 
 
+@pytest.mark.parametrize("dtype", HALVES, ids=str)
+@pytest.mark.parametrize("kind", ["rows", "depth"])
+def test_several_tiles_of_a_group(kind, dtype):
+    """Aligned rows, in the orders of a forward pass and of the gradient of the matrices, that tensor cores read directly."""
+    rng = np.random.default_rng(7)
+    for groups, t, other, k in ((1, 300, 264, 136), (3, 700, 264, 72), (9, 520, 136, 200), (40, 333, 72, 64)):
+        a, b = operands(rng, kind, groups, t, other, k, dtype, GPU)
+        offs = offsets(rng, groups, t, full=groups != 3)
+        want = rounded(expected(kind, wide(a), wide(b), offs.numpy()), dtype)
+        for transposed in (False, True) if kind == "rows" else (False,):
+            left = ordered(a, kind == "depth")
+            np.testing.assert_array_equal(wide(strata._grouped_mm(left, ordered(b, transposed), offs.to(GPU))), want)
+            chosen = [line[1] for line in strata.explain(lambda a=left: strata._grouped_mm(a, b, offs.to(GPU)))]
+            assert "hopper" in chosen and "tiles" in chosen
+
+
 @pytest.mark.parametrize("device", DEVICES)
 def test_empty_dimensions(device):
     options = {"device": device, "dtype": strata.bfloat16}

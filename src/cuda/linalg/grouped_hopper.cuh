@@ -118,11 +118,12 @@ __device__ inline void grouped_depth(const TensorMap& map_a, const TensorMap& ma
 
 // Reports offsets that are out of order, or beyond `size`.
 __device__ inline void check_offsets(const GroupedHopperArgs& args, int size) {
-  if (blockIdx.x > 0) return;
   const auto* offsets = reinterpret_cast<const int32_t*>(args.gemm.offsets);
-  for (int g = threadIdx.x; g < args.gemm.groups; g += kThreads)
+  const int groups = blockIdx.x == 0 ? args.gemm.groups : 0;
+  for (int g = threadIdx.x; g < groups; g += kThreads)
     if (offsets[g] < (g > 0 ? offsets[g - 1] : 0) || offsets[g] > size)
       report(args.faults, FaultCode::Offset, offsets[g], size);
+  __syncwarp();  // what follows has instructions of whole warps
 }
 
 #define STRATA_GROUPED_HOPPER(name, function, order, size, shape, bf16, a_along_k, b_along_k)                          \
