@@ -4,10 +4,76 @@ namespace STRATA_FUNCTOR_NAMESPACE {
 namespace math {
 
 // --- powers ---------------------------------------------------------------------------------------------------------
-// Double precision carries y log|x| far enough for a float result; a double result needs the C library's extended steps.
+#if HWY_NATIVE_FMA
+// a^y in double, for a normal and |y log a| <= 700: within one unit in the last place. The logarithm and its product with y are
+// sums of two doubles: with m = a / 2^e in [sqrt(1/2), sqrt(2)) and s = (m - 1) / (m + 1),
+// log a = e log 2 + 2 s (1 + z / 3 + z^2 / 5 + ...) for z = s^2. `exponent` is y log a, rounded.
+template <Vec V> STRATA_FN V pow_wide(V a, V y, V& exponent) {
+  constexpr double series[] = {1.0 / 5,  1.0 / 7,  1.0 / 9,  1.0 / 11, 1.0 / 13, 1.0 / 15,
+                               1.0 / 17, 1.0 / 19, 1.0 / 21, 1.0 / 23, 1.0 / 25};
+  constexpr double third = 1.0 / 3, third_rest = 1.850371707708594e-17;
+  constexpr double ln2 = 0x1.62e42fefa3800p-1, ln2_rest = 0x1.ef35793c76730p-45;  // e * ln2 is exact
+  const D<V> d;
+  const hn::RebindToSigned<D<V>> di;
+  const V one = like(a, 1);
+  const auto bits = hn::BitCast(di, a), from_root = hn::Sub(bits, hn::Set(di, 0x3fe6a09e667f3bcdLL));
+  const auto octaves = hn::And(from_root, hn::Set(di, static_cast<int64_t>(0xfff0000000000000ULL)));
+  const V m = hn::BitCast(d, hn::Sub(bits, octaves));
+  // e + 2^52 + 2^51 as a double: AVX2 has no conversion from int64
+  const auto biased =
+    hn::ShiftRight<52>(hn::BitCast(hn::RebindToUnsigned<D<V>>(), hn::Add(octaves, hn::Set(di, 1LL << 62))));
+  const V magic = like(a, 0x1p52);
+  const V e =
+    hn::Sub(hn::Sub(hn::BitCast(d, hn::Or(hn::BitCast(di, biased), hn::BitCast(di, magic))), magic), like(a, 1024));
+
+  const V top = hn::Sub(m, one), bottom = hn::Add(m, one), bottom_rest = hn::Sub(m, hn::Sub(bottom, one));
+  const V inverse = hn::Div(one, bottom), s = hn::Mul(top, inverse);
+  const V s_rest = hn::Mul(inverse, hn::NegMulAdd(s, bottom_rest, hn::NegMulAdd(s, bottom, top)));
+  const V z = hn::Mul(s, s), z_rest = fma(hn::Add(s, s), s_rest, hn::MulSub(s, s, z));
+  const V tail = hn::Mul(z, two_chains(z, series)), p = hn::Add(like(a, third), tail);
+  const V p_rest = hn::Add(hn::Add(hn::Sub(like(a, third), p), tail), like(a, third_rest));
+  const V w = hn::Mul(z, p), w_rest = fma(z, p_rest, fma(z_rest, p, hn::MulSub(z, p, w)));
+  const V v = hn::Mul(s, w), v_rest = fma(s, w_rest, fma(s_rest, w, hn::MulSub(s, w, v)));
+  const V half = hn::Add(s, v), half_rest = hn::Add(hn::Add(hn::Sub(s, half), v), hn::Add(s_rest, v_rest));
+  const V whole = hn::Mul(e, like(a, ln2)), logarithm = fma(half, like(a, 2), whole);
+  const V part = hn::Add(half, half), rest = fma(e, like(a, ln2_rest), hn::Add(half_rest, half_rest));
+  const V log_rest = hn::Add(hn::Add(hn::Sub(whole, logarithm), part), rest);
+
+  exponent = hn::Mul(y, logarithm);
+  const V exponent_rest = fma(y, log_rest, hn::MulSub(y, logarithm, exponent));
+  // e^exponent = 2^k (1 + r + ...), where the sum of 1 and r and the rest of r are kept exactly.
+  const V x = limit(exponent, -700, 700), k = hn::Round(hn::Mul(x, like(x, 1.44269504088896340736)));
+  const V coarse = fma(k, like(x, -kLog2), x), r = fma(k, like(x, -kLog2Rest), coarse);
+  const V r_rest = hn::Add(fma(k, like(x, -kLog2Rest), hn::Sub(coarse, r)), exponent_rest);
+  const V sum = hn::Add(one, r), sum_rest = hn::Add(hn::Sub(one, sum), r);
+  const V curve = hn::Mul(hn::Mul(r, r), exp_remainder(r));
+  const V small = fma(r_rest, hn::Add(sum, curve), hn::Add(curve, sum_rest));
+  return hn::Mul(hn::Add(sum, small), normal_power_of_two(k));
+}
+#endif
+
+// Double precision carries y log|x| far enough for a float result.
 template <Vec V> STRATA_FN V pow(V x, V y) {
-  if constexpr (!kF32<V>) return each_lane([](auto a, auto b) { return pow(a, b); }, x, y);
-  else {
+  const auto scalar = [](auto a, auto b) { return pow(a, b); };
+  if constexpr (!kF32<V>) {
+#if HWY_NATIVE_FMA
+    const V a = hn::Abs(x);
+    V exponent;
+    V result = pow_wide(a, y, exponent);
+    const V magnitude = hn::Abs(y), half = hn::Mul(y, like(x, 0.5));
+    const auto odd = hn::And(hn::Eq(hn::Round(y), y), hn::Ne(hn::Round(half), half));
+    result = select(both(odd, hn::Lt(x, hn::Zero(D<V>()))), neg(result), result);
+    // Zero, infinity, NaN, roots of negative numbers, and results near the limits of the range are left to the C library.
+    const auto known = both(hn::Gt(x, hn::Zero(D<V>())), hn::Lt(magnitude, like(x, 0x1p52)));
+    const auto negative =
+      both(hn::Lt(x, hn::Zero(D<V>())), both(hn::Eq(hn::Round(y), y), hn::Lt(magnitude, like(x, 0x1p52))));
+    const auto normal = both(hn::Ge(a, like(x, 2.2250738585072014e-308)), hn::Lt(a, like(x, HUGE_VAL)));
+    const auto good = both(both(either(known, negative), normal), hn::Lt(hn::Abs(exponent), like(x, 700)));
+    return or_else(result, good, scalar, x, y);
+#else
+    return each_lane(scalar, x, y);
+#endif
+  } else {
     const V zero = hn::Zero(D<V>()), one = like(x, 1), a = hn::Abs(x);
     V f, e;
     split(a, f, e);

@@ -165,18 +165,23 @@ template <Vec V> STRATA_FN V exp_coarse(V x) {
   }
 }
 
+// (e^r - 1 - r) / r^2 for |r| <= ln 2 / 2; double only.
+template <Vec V> STRATA_FN V exp_remainder(V r) {
+  constexpr double p[] = {
+    0.5,          1.0 / 6,       1.0 / 24,       1.0 / 120,       1.0 / 720,        1.0 / 5040,       1.0 / 40320,
+    1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800, 1.0 / 87178291200};
+  return horner(r, p);
+}
+constexpr double kLog2 = 0.693147180369123816490, kLog2Rest = 1.90821492927058770002e-10;  // k * kLog2 is exact
 // x = k ln 2 + r; returns e^r - 1.
 template <Vec V> STRATA_FN V expm1_reduced(V x, V& k) {
   if constexpr (kF32<V>) {
     return exp_reduced(x, k);
   } else {
-    constexpr double p[] = {
-      0.5,          1.0 / 6,       1.0 / 24,       1.0 / 120,       1.0 / 720,        1.0 / 5040,       1.0 / 40320,
-      1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800, 1.0 / 87178291200};
     k = hn::Round(hn::Mul(x, like(x, 1.44269504088896340736)));
-    V r = fma(k, like(x, -0.693147180369123816490), x);
-    r = fma(k, like(x, -1.90821492927058770002e-10), r);
-    return fma(hn::Mul(r, r), horner(r, p), r);
+    V r = fma(k, like(x, -kLog2), x);
+    r = fma(k, like(x, -kLog2Rest), r);
+    return fma(hn::Mul(r, r), exp_remainder(r), r);
   }
 }
 // 2^k for whole k whose power is a normal number.
@@ -337,12 +342,6 @@ template <Vec V> STRATA_FN V ldexp(V a, V b) {
   if constexpr (kF32<V>)  // exact in double, then rounded once
     return in_double([](auto x, auto k) { return hn::Mul(x, normal_power_of_two(limit(k, -400, 400))); }, a, b);
   else return each_lane([](auto x, auto y) { return ldexp(x, y); }, a, b);
-}
-template <Vec V> STRATA_FN V igamma(V a, V x) {
-  return each_lane([](auto v, auto w) { return igamma(v, w); }, a, x);
-}
-template <Vec V> STRATA_FN V igammac(V a, V x) {
-  return each_lane([](auto v, auto w) { return igammac(v, w); }, a, x);
 }
 
 }  // namespace math

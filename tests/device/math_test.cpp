@@ -338,6 +338,22 @@ void Pairs() {
   const std::vector<double> wide_x(x.begin(), x.end()), wide_y(y.begin(), y.end());
   const std::vector<double> rest = evaluate(wide_x, wide_y, [](auto a, auto b) HWY_ATTR { return math::fmod(a, b); });
   const std::vector<double> angle = evaluate(wide_x, wide_y, [](auto a, auto b) HWY_ATTR { return math::atan2(a, b); });
+  const std::vector<double> power = evaluate(wide_x, wide_y, [](auto a, auto b) HWY_ATTR { return math::pow(a, b); });
+  for (size_t i = 0; i < x.size(); ++i) {
+    const long double exact = std::pow(static_cast<long double>(wide_x[i]), static_cast<long double>(wide_y[i]));
+    const double expected = std::pow(wide_x[i], wide_y[i]);
+    const bool plain = std::isfinite(expected) && expected != 0;
+    ASSERT_TRUE(plain ? ulps<double>(power[i], exact) <= 1 : same_bits(power[i], expected))
+      << wide_x[i] << " pow " << wide_y[i] << " = " << power[i] << ", expected " << expected;
+  }
+  std::vector<double> bases, exponents;  // powers of whole numbers are exact
+  for (int base = -40; base <= 40; ++base)
+    for (int exponent = 0; std::pow(std::abs(base), exponent) < 0x1p53 && exponent < 53; ++exponent) {
+      bases.push_back(base);
+      exponents.push_back(exponent);
+    }
+  const std::vector<double> whole = evaluate(bases, exponents, [](auto a, auto b) HWY_ATTR { return math::pow(a, b); });
+  for (size_t i = 0; i < bases.size(); ++i) ASSERT_EQ(whole[i], std::pow(bases[i], exponents[i])) << bases[i];
   for (size_t i = 0; i < x.size(); ++i) {
     ASSERT_TRUE(same_bits(rest[i], std::fmod(wide_x[i], wide_y[i]))) << wide_x[i] << " fmod " << wide_y[i];
     const double expected = std::atan2(wide_x[i], wide_y[i]);

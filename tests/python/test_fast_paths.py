@@ -1,5 +1,6 @@
 """Loops that were added for speed, compared with NumPy at the sizes where one path ends and the next begins."""
 
+import itertools
 import math
 
 import numpy as np
@@ -416,6 +417,36 @@ def test_bfloat16_and_integer_dot_products(m, k):
     )
     large = strata.tensor([2**62, 3, 5])
     assert strata.dot(large, large).item() == (2**124 + 34) % 2**64  # wraps
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "batch, m, k, n",
+    [(1, 121, 257, 130), (1, 7, 600, 1100), (1, 300, 66, 9), (3, 65, 70, 129), (9, 64, 65, 66), (1, 513, 1, 200)],
+)
+def test_packed_products_in_each_layout_with_any_number_of_threads(batch, m, k, n, dtype):
+    a, b = numbers(batch, m, k).astype(dtype), numbers(batch, k, n, seed=1).astype(dtype)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+
+    def layouts(x):
+        yield strata.tensor(x)
+        yield strata.tensor(np.ascontiguousarray(x.swapaxes(1, 2))).transpose(1, 2)
+        yield strata.tensor(np.stack([x, x], -1))[..., 0]
+
+    threads = strata.get_num_threads()
+    try:
+        for x, y in itertools.product(layouts(a), layouts(b)):
+            results = []
+            for count in (1, 2, 3):
+                strata.set_num_threads(count)
+                results.append(strata.matmul(x, y))
+            assert all(strata.equal(r, results[0]) for r in results)
+            bound = np.finfo(dtype).eps * 4 * math.sqrt(k) * np.abs(exact).max()
+            assert np.abs(results[0].numpy() - exact).max() <= bound
+            added = strata.baddbmm(results[0], x, y, beta=0.5, alpha=-2)
+            assert np.abs(added.numpy() + 1.5 * exact).max() <= 3 * bound
+    finally:
+        strata.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("k, s, p", [(2, 2, 0), (3, 1, 1), (3, 2, 1), (2, 3, 0), (8, 4, 2)])

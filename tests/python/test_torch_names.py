@@ -26,6 +26,19 @@ def test_incomplete_gamma_functions_match_the_recurrence():
     np.testing.assert_allclose(strata.igammac(strata.tensor(a), strata.tensor(x)).numpy(), 1 - want, atol=1e-13)
 
 
+def test_incomplete_gamma_functions_of_floats_match_doubles():
+    rng = np.random.default_rng(0)
+    a = np.exp(rng.uniform(-8, 12, 4001)).astype(np.float32)
+    x = (a * np.exp(rng.normal(0, 1, a.shape) * np.minimum(1, 3 / np.sqrt(a)))).astype(np.float32)
+    a[:5], x[:5] = [2, 1e-3, 5, 1e30, 0.5], [1e30, 1e-30, 1e-35, 1e30, 3]  # next to ordinary neighbours
+    for function in (strata.igamma, strata.igammac):
+        want = function(strata.tensor(a).double(), strata.tensor(x).double()).numpy()
+        got = function(strata.tensor(a), strata.tensor(x)).numpy()
+        np.testing.assert_allclose(got, want, rtol=1.2e-7, atol=1e-44)
+        turned = function(strata.tensor(a[::-1].copy()), strata.tensor(x[::-1].copy())).numpy()
+        np.testing.assert_array_equal(turned[::-1], got)  # whatever the neighbours are
+
+
 def test_incomplete_gamma_functions_at_the_ends():
     inf, nan = math.inf, math.nan
     a = strata.tensor([0.0, 0.0, 2.0, inf, inf, 2.0, -1.0, 1e4])

@@ -1,11 +1,12 @@
-// Small matrices are read in place; larger ones are packed into tiles of kDepth x kWidth (b) and kDepth x kHeight (a)
-// that fit the L2 cache. Bound by the multiply-add rate.
+// Small matrices are read in place. Larger ones are packed: a in blocks of kHeight x kDepth, b in blocks of kDepth x
+// kAcross, as the register tiles read them. Bound by the multiply-add rate.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/linalg/gemm.cpp"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -18,8 +19,12 @@ namespace strata::cpu::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #include "cpu/linalg/gemm_tiles.inl"
-constexpr int64_t kBf16Block = 4096;  // products added in float before they are added to a double
-constexpr int64_t kDepth = 256, kHeight = 20 * kRows;
+
+#include "cpu/linalg/gemm_packed.inl"
+constexpr int64_t kBf16Block = 4096;           // products added in float before they are added to a double
+constexpr int64_t kManyRows = 64;              // b is packed
+constexpr int64_t kWork = 64 * 64 * 64;        // multiplications that take as long as waking a thread
+constexpr int64_t kBatchesEach = 4;            // from so many matrices per thread on, matrices are not divided
 constexpr int64_t kRowsTogether = 16 * kRows;  // of one thread, without packing
 constexpr int64_t kLeastDepth = 16;            // a shorter sum takes as long: the result's memory is the limit
 
@@ -32,61 +37,14 @@ template <class T> void in_place(const Gemm& g, const T* a, const T* b, T* c, in
                            c + i * g.c_m + j, g.c_m, std::min(width, g.n - j), static_cast<T>(g.alpha), g.accumulate);
 }
 
-template <class T>
-void pack_b(const T* b, int64_t b_k, int64_t b_n, int64_t depth, int64_t columns, int64_t width, T* to) {
-  for (int64_t j = 0; j < columns; j += width, to += depth * width) {
-    const int64_t count = std::min(width, columns - j);
-    if (b_n == 1) {
-      for (int64_t p = 0; p < depth; ++p) {
-        std::copy_n(b + p * b_k + j, count, to + p * width);
-        std::fill_n(to + p * width + count, width - count, T(0));
-      }
-    } else {
-      for (int64_t x = 0; x < width; ++x)
-        for (int64_t p = 0; p < depth; ++p) to[p * width + x] = x < count ? b[p * b_k + (j + x) * b_n] : T(0);
-    }
-  }
-}
-
-template <class T> void pack_a(const T* a, int64_t a_m, int64_t a_k, int64_t depth, int64_t rows, T* to) {
-  for (int64_t i = 0; i < rows; i += kRows, to += depth * kRows) {
-    const int64_t count = std::min<int64_t>(kRows, rows - i);
-    if (a_m == 1)
-      for (int64_t p = 0; p < depth; ++p) std::copy_n(a + p * a_k + i, count, to + p * kRows);
-    else
-      for (int64_t y = 0; y < count; ++y)
-        for (int64_t p = 0; p < depth; ++p) to[p * kRows + y] = a[(i + y) * a_m + p * a_k];
-  }
-}
-
-// One tile of c, height x columns, over all of k.
-template <class T>
-void tile(const Gemm& g, const T* a, const T* b, T* c, int64_t i0, int64_t j0, int64_t tile_width, T* space) {
-  const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
-  const int64_t rows = std::min(kHeight, g.m - i0), columns = std::min(tile_width, g.n - j0);
-  T* packed_a = space;
-  T* packed_b = space + kHeight * kDepth;
-  for (int64_t p = 0; p < g.k; p += kDepth) {
-    const int64_t depth = std::min(kDepth, g.k - p);
-    pack_a(a + i0 * g.a_m + p * g.a_k, g.a_m, g.a_k, depth, rows, packed_a);
-    pack_b(b + p * g.b_k + j0 * g.b_n, g.b_k, g.b_n, depth, columns, width, packed_b);
-    for (int64_t j = 0; j < columns; j += width)
-      for (int64_t i = 0; i < rows; i += kRows)
-        micro_rows<kRows, T>(std::min<int64_t>(kRows, rows - i), depth, static_cast<const T*>(packed_a + i * depth),
-                             int64_t{1}, int64_t{kRows}, static_cast<const T*>(packed_b + j * depth), width,
-                             c + (i0 + i) * g.c_m + j0 + j, g.c_m, std::min(width, columns - j),
-                             static_cast<T>(g.alpha), g.accumulate || p > 0);
-  }
-}
-
 template <class T> void run(const Gemm& g, const T* a, const T* b, T* c) {
   const int64_t batches = g.batches();
   if (g.m == 0 || g.n == 0 || batches == 0) return;
   // Small: no packing. The panel of b that one column of tiles reads must stay in the L1 cache.
-  if (g.b_n == 1 && g.k <= kDepth && g.n * g.k <= 64 * 256) {
+  if (g.b_n == 1 && g.k <= kDepth && g.n * g.k <= 64 * 256 && (g.m < kManyRows || g.b_k <= 64)) {
     const int64_t groups = (g.m + kRowsTogether - 1) / kRowsTogether;
     const int64_t work = std::min(g.m, kRowsTogether) * g.n * std::max(g.k, kLeastDepth);
-    return parallel_for(batches * groups, std::max<int64_t>(1, (64 * 64 * 64) / work), [&](int64_t begin, int64_t end) {
+    return parallel_for(batches * groups, std::max<int64_t>(1, kWork / work), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         int64_t ao, bo, co;
         g.offsets(i / groups, ao, bo, co);
@@ -95,21 +53,23 @@ template <class T> void run(const Gemm& g, const T* a, const T* b, T* c) {
       }
     });
   }
-  const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
-  const int64_t tile_width = std::min((g.n + width - 1) / width * width, 16 * width);
-  const int64_t down = (g.m + kHeight - 1) / kHeight, across = (g.n + tile_width - 1) / tile_width;
-  const int64_t tiles = down * across;
-  parallel_for(batches * tiles,
-               std::max<int64_t>(1, (64 * 64 * 64) / std::max<int64_t>(1, std::min(g.m, kHeight) * tile_width * g.k)),
-               [&](int64_t begin, int64_t end) {
-                 const auto space = allocate(static_cast<size_t>(kDepth * (kHeight + tile_width)) * sizeof(T));
-                 for (int64_t t = begin; t < end; ++t) {
-                   int64_t ao, bo, co;
-                   g.offsets(t / tiles, ao, bo, co);
-                   tile(g, a + ao, b + bo, c + co, t % tiles % down * kHeight, t % tiles / down * tile_width,
-                        tile_width, reinterpret_cast<T*>(space->data));
-                 }
-               });
+  constexpr int64_t kWidth = kVectors * static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>()));
+  const int64_t work = g.m * g.n * g.k, threads = num_threads();
+  const int64_t parts = batches >= kBatchesEach * threads ? 1 : std::clamp<int64_t>(work / kWork, 1, threads);
+  const Grid grid = cut(g.m, g.n, parts, kRows, kWidth);
+  const int64_t tiles = grid.down * grid.across;
+  parallel_for(
+    batches * tiles, std::max<int64_t>(1, kWork * tiles / std::max<int64_t>(1, work)), [&](int64_t begin, int64_t end) {
+      const int64_t panel = std::min(kAcross, grid.width);
+      const auto space = allocate(static_cast<size_t>(kDepth * (kHeight + panel)) * sizeof(T));
+      for (int64_t t = begin; t < end; ++t) {
+        int64_t ao, bo, co;
+        g.offsets(t / tiles, ao, bo, co);
+        const int64_t top = t % tiles / grid.across * grid.height, left = t % tiles % grid.across * grid.width;
+        const Part part{top, std::min(grid.height, g.m - top), left, std::min(grid.width, g.n - left)};
+        product_of_part(g, part, a + ao, b + bo, c + co, reinterpret_cast<T*>(space->data));
+      }
+    });
 }
 
 // y[r] = alpha * sum_k matrix[r, k] x[k] (+ y). Rows with unit stride along k: four dot products at a time.

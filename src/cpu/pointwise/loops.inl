@@ -94,6 +94,12 @@ HWY_INLINE void plain_loop(const F f, const T* const* in, const size_t* mask, T*
   }
 }
 
+// Bools in memory may be other bytes than 0 and 1.
+template <class F> struct OfBools {
+  static constexpr int kInputs = F::kInputs;
+  template <class... V> HWY_INLINE uint8_t operator()(V... v) const { return F()(static_cast<uint8_t>(v != 0)...); }
+};
+
 template <class F, class T> void loop(const void* members, const T* const* in, const size_t* mask, T* out, size_t n) {
   F f;
   if constexpr (!std::is_empty_v<F>) std::memcpy(static_cast<void*>(&f), members, sizeof f);
@@ -173,7 +179,7 @@ template <template <class> class F> constexpr Loops loops_of(const char* name) {
   }
   if constexpr (!std::is_base_of_v<FloatOnly, F<float>>) l.i64 = integer_loop<F>;
   if constexpr (requires { F<float>::kUnsigned; }) l.u64 = loop<F<uint64_t>, uint64_t>;
-  if constexpr (requires { F<float>::kBools; }) l.bools = loop<F<uint8_t>, uint8_t>;
+  if constexpr (requires { F<float>::kBools; }) l.bools = loop<OfBools<F<uint8_t>>, uint8_t>;
   if constexpr (requires { F<float>::kSmallInts; }) set_small_loops<F>(l.small);
   return l;
 }

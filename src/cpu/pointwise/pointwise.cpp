@@ -160,8 +160,7 @@ template <class T> struct Blocks {
     if constexpr (std::is_same_v<T, int64_t>)
       for (int k = 0; k < w.views; ++k)  // the bits are the same
         if (w.view[k].type == DType::U64) w.view[k].type = DType::I64;
-    for (int k = 0; k < w.views; ++k) direct[k] = w.view[k].type == dtype_of<T>;
-    if constexpr (kBools) direct[0] = true;  // inputs may hold other bytes than 0 and 1: loading replaces them
+    for (int k = 0; k < w.views; ++k) direct[k] = kBools || w.view[k].type == dtype_of<T>;
   }
 
   void run() {

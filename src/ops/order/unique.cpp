@@ -75,6 +75,20 @@ Tensor starts_of(const Tensor& x) {
   const int64_t n = x.numel();
   return starts_from(n > 1 ? ne(narrow(x, 0, 1, n - 1), narrow(x, 0, 0, n - 1)) : zeros({0}, kBool), n);
 }
+// The number of each element's group, on the CPU; element i of `starts` is at order[i] of the result.
+Tensor numbers_of(const Tensor& starts, const Tensor& order) {
+  const int64_t n = starts.numel();
+  const Tensor numbers = make_tensor(starts.shape(), DType::I64);
+  const bool* start = starts.data<bool>();
+  const int64_t* place = order ? order.data<int64_t>() : nullptr;
+  int64_t* to = numbers.data<int64_t>();
+  int64_t group = -1;
+  for (int64_t i = 0; i < n; ++i) {
+    group += start[i];
+    to[place ? place[i] : i] = group;
+  }
+  return numbers;
+}
 // A distinct element passes its gradient to the first of its equals.
 std::tuple<Tensor, Tensor, Tensor> unique_flat(const Tensor& input, bool consecutive, Wanted wanted) {
   need_values(input, consecutive);
@@ -90,10 +104,7 @@ std::tuple<Tensor, Tensor, Tensor> unique_flat(const Tensor& input, bool consecu
   }
   const Tensor starts = starts_of(autograd::detach(sorted));
   Tensor inverse = no_numbers(), counts = no_numbers();
-  if (wanted.inverse) {
-    const Tensor group = sub(cumsum(starts, 0), 1);
-    inverse = reshape(order ? scatter(group, 0, order, group) : group, input.shape());
-  }
+  if (wanted.inverse) inverse = reshape(numbers_of(starts, order), input.shape());
   if (wanted.counts) {
     const Tensor ends = full({1}, flat.numel(), kInt64);
     counts = diff(cat(TensorList(std::vector<Tensor>{reshape(nonzero(starts), {-1}), ends}), 0));
