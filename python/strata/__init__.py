@@ -59,7 +59,8 @@ float = float32
 double, half, short, int, long = float64, float16, int16, int32, int64
 cfloat, cdouble = complex64, complex128
 inf, nan, pi, e, newaxis = _C.inf, _C.nan, 3.141592653589793, 2.718281828459045, None
-strided, sparse_coo, sparse_csr, jagged = "strided", "sparse_coo", "sparse_csr", "jagged"
+strided, jagged, sparse_coo = "strided", "jagged", "sparse_coo"
+sparse_csr, sparse_csc, sparse_bsr, sparse_bsc = "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"
 contiguous_format, preserve_format, channels_last, channels_last_3d = (
     "contiguous_format",
     "preserve_format",

@@ -15,19 +15,6 @@ from .autograd import enable_grad
 from .autograd import grad as _grad
 from .utils import _pytree
 
-__all__ = [
-    "grad",
-    "grad_and_value",
-    "hessian",
-    "jacfwd",
-    "jacrev",
-    "jvp",
-    "linearize",
-    "stack_module_state",
-    "vjp",
-    "vmap",
-]
-
 ops = _C.ops
 
 

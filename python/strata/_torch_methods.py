@@ -89,7 +89,7 @@ def to_sparse(self, sparse_dim=None, *, layout=None, blocksize=None, dense_dim=N
     """The elements that are not zero, as a sparse tensor."""
     from .sparse import _create
 
-    return _create.to_sparse(self, sparse_dim, layout=layout)
+    return _create.to_sparse(self, sparse_dim, layout=layout, blocksize=blocksize)
 
 
 @_method
@@ -102,6 +102,24 @@ def to_sparse_coo(self):
 def to_sparse_csr(self, dense_dim=None):
     """The elements of a matrix that are not zero, in compressed rows."""
     return self.to_sparse(layout="sparse_csr")
+
+
+@_method
+def to_sparse_csc(self, dense_dim=None):
+    """The elements of a matrix that are not zero, in compressed columns."""
+    return self.to_sparse(layout="sparse_csc")
+
+
+@_method
+def to_sparse_bsr(self, blocksize, dense_dim=None):
+    """The blocks (rows, columns) of a matrix that are not zero, in compressed rows."""
+    return self.to_sparse(layout="sparse_bsr", blocksize=blocksize)
+
+
+@_method
+def to_sparse_bsc(self, blocksize, dense_dim=None):
+    """The blocks (rows, columns) of a matrix that are not zero, in compressed columns."""
+    return self.to_sparse(layout="sparse_bsc", blocksize=blocksize)
 
 
 @_method
@@ -128,9 +146,8 @@ def _sparse_only(name):
     return _method(refuse)
 
 
-for (
-    _name
-) in "is_coalesced coalesce indices values _indices _values _nnz sparse_dim dense_dim crow_indices col_indices".split():
+for _name in """is_coalesced coalesce indices values _indices _values _nnz sparse_dim dense_dim crow_indices col_indices
+ccol_indices row_indices""".split():
     _sparse_only(_name)
 
 

@@ -25,7 +25,11 @@ struct Pending {
   }
 };
 
+bool is_sparse(const Tensor& g) { return g->extra && autograd::sparse_parts(*g); }
+
 Tensor add_grads(const Tensor& a, const Tensor& b) {
+  if (is_sparse(a) || is_sparse(b)) [[unlikely]]
+    return autograd::add_sparse(a, b);
   static const OpRecord& add = find_op("add");
   return call(add, Args(a, b, 1));
 }
@@ -34,6 +38,12 @@ Tensor add_grads(const Tensor& a, const Tensor& b) {
 
 // Reverses broadcasting and promotion, so that formulas need not handle them.
 Tensor match_input(Tensor g, const TensorImpl& input) {
+  if (is_sparse(g)) [[unlikely]] {  // its values have the dtype of the rows that were used
+    STRATA_CHECK(g->same_shape(input) && g.dtype() == input.dtype, Runtime,
+                 "a sparse gradient of shape {} and dtype {} does not fit a tensor of shape {} and dtype {}",
+                 to_string(g.shape()), name_of(g.dtype()), to_string(input.sizes()), name_of(input.dtype));
+    return g;
+  }
   if (!g->same_shape(input)) {
     static const OpRecord &sum = find_op("sum", "dim"), &view = find_op("reshape");
     int64_t dims[kMaxDims];
@@ -184,6 +194,8 @@ class Backward {
   void deliver(const Node::Edge& edge, Tensor g, bool fresh = false) {
     if (selective_ && !is_target(edge) && !(edge.node && wanted(edge.node.get()))) return;
     if (!edge.node) return reach_leaf(edge.leaf, std::move(g));
+    if (is_sparse(g)) [[unlikely]]
+      g = autograd::sparse_to_dense(g);  // formulas take dense gradients
     auto at = place_of(edge);
     if (at == frontier_.end() || at->node != edge.node.get())
       at = frontier_.insert(at, Pending{edge.node.get(), {}, {}});
@@ -228,7 +240,10 @@ class Backward {
     g = match_input(std::move(g), *leaf);
     const std::lock_guard lock(lock_of(*leaf));
     const Tensor sum = leaf.grad();
-    if (!sum) {
+    if (is_sparse(g) || (sum && is_sparse(sum))) [[unlikely]] {
+      if (!sum) Tensor(leaf).set_grad(own_sparse(std::move(g)));
+      else if (create_graph_ || !autograd::add_sparse_in_place(sum, g)) Tensor(leaf).set_grad(add_grads(sum, g));
+    } else if (!sum) {
       const bool fits = has_layout_of(*g, *leaf);
       if (!fits || !take_over(*g)) g = copy_for(std::move(g), *leaf, fits);
       Tensor(leaf).set_grad(std::move(g));
@@ -249,6 +264,14 @@ class Backward {
       g.rebases = 0;
     }
     return alone(*g.storage);
+  }
+  static Tensor own_sparse(Tensor g) {
+    if (g->refs.load(std::memory_order_relaxed) != 1) return autograd::copy_sparse(g);
+    static const OpRecord& clone = find_op("clone");
+    autograd::SparseParts& parts = *autograd::sparse_parts(*g);
+    for (Tensor* part : {&parts.indices, &parts.values})  // the indices may share memory with those of the call
+      if (!take_over(**part)) *part = call(clone, Args(*part, Value()));
+    return g;
   }
   // As in PyTorch, the gradient of a dense leaf has the leaf's strides (channels-last stays channels-last), that of any
   // other leaf is contiguous.
@@ -324,7 +347,7 @@ class Backward {
       if (edge.leaf->extra) return false;
       const std::lock_guard lock(lock_of(*edge.leaf));
       const Tensor whole = edge.leaf.grad();
-      return whole && add_in_place(node, whole, g);
+      return whole && !is_sparse(whole) && add_in_place(node, whole, g);
     }
     const auto at = place_of(edge);
     if (at == frontier_.end() || at->node != edge.node.get() || !at->of(edge.output)) return false;
@@ -404,7 +427,8 @@ class Backward {
 
   static void check_anomaly(const Node& node, const Grads& grads) {
     static const OpRecord &isnan = find_op("isnan"), &any = find_op("any");
-    const auto bad = [&](const Tensor& g) {
+    const auto bad = [&](const Tensor& given) {
+      const Tensor& g = given && is_sparse(given) ? autograd::sparse_parts(*given)->values : given;
       return g && is_differentiable(g.dtype()) && !g.is_meta() && call(any, Args(call(isnan, Args(g)))).item<bool>();
     };
     bool found = std::any_of(grads.list.begin(), grads.list.end(), bad);

@@ -2,7 +2,7 @@
 #pragma once
 #include <mutex>
 
-#include "autograd/autograd.h"
+#include "autograd/sparse_grad.h"
 
 namespace strata {
 
@@ -12,6 +12,7 @@ struct GradExtra : TensorExtra {
   std::vector<std::pair<int64_t, LeafHook>> after;  // of a leaf, once its .grad is complete
   std::shared_ptr<TensorImpl*> retained;            // of a non-leaf tensor: lets its node find it without owning it
   std::vector<Ref<History>> earlier;                // histories before in-place writes that have hooks, to remove them
+  std::unique_ptr<autograd::SparseParts> sparse;    // of a sparse tensor
   ~GradExtra() override;
 };
 inline GradExtra* extra_of(const TensorImpl& t) { return static_cast<GradExtra*>(t.extra.get()); }

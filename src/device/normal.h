@@ -21,19 +21,24 @@ STRATA_PHILOX_FN float plus_product(float a, float b, float c) { return a + b * 
 STRATA_PHILOX_FN double plus_product(double a, double b, double c) { return a + b * c; }
 #endif
 
-// -2 log(y) for 0 < y <= 1: y = m 2^e with m around 1, and log m = 2 artanh((m - 1) / (m + 1)).
-STRATA_PHILOX_FN double minus_two_logs(float y) {
-  constexpr uint32_t kRoot = 0x3f3504f3;  // the square root of 1/2, so that m is between it and that of 2
+// y = m 2^e of a positive normal number, with m between the square roots of 1/2 and 2.
+struct Fraction {
+  float m;
+  int32_t e;
+};
+STRATA_PHILOX_FN Fraction fraction_of(float y) {
+  constexpr uint32_t kRoot = 0x3f3504f3;  // the square root of 1/2
   uint32_t bits;
   memcpy(&bits, &y, sizeof bits);
   const uint32_t shifted = bits - kRoot;
-  const double e = static_cast<double>(static_cast<int32_t>(shifted) >> 23);
   bits = (shifted & 0x007fffffu) + kRoot;
-  float m;
-  memcpy(&m, &bits, sizeof m);
-  const double below = static_cast<double>(m) + 1, guess = static_cast<double>(1 / (m + 1));
-  const double inverse = fma(guess, fma(-below, guess, 1.0), guess);
-  const double f = static_cast<double>(m - 1) * inverse, s = f * f;
+  Fraction found{0, static_cast<int32_t>(shifted) >> 23};
+  memcpy(&found.m, &bits, sizeof found.m);
+  return found;
+}
+// -2 log(m 2^e) for f = (m - 1) / (m + 1): log m = 2 artanh(f).
+STRATA_PHILOX_FN double minus_two_logs(double f, double e) {
+  const double s = f * f;
   double series = 1.0 / 11;
   series = fma(series, s, 1.0 / 9);
   series = fma(series, s, 1.0 / 7);
@@ -41,6 +46,13 @@ STRATA_PHILOX_FN double minus_two_logs(float y) {
   series = fma(series, s, 1.0 / 3);
   series = fma(series, s, 1.0);
   return fma(-4 * f, series, e * -1.38629436111989061884);
+}
+// -2 log(y) for 0 < y <= 1.
+STRATA_PHILOX_FN double minus_two_logs(float y) {
+  const Fraction x = fraction_of(y);
+  const double below = static_cast<double>(x.m) + 1, guess = static_cast<double>(1 / (x.m + 1));
+  const double inverse = fma(guess, fma(-below, guess, 1.0), guess);
+  return minus_two_logs(static_cast<double>(x.m - 1) * inverse, static_cast<double>(x.e));
 }
 
 // even and odd become radius * cos(t) and radius * sin(t) for the angle t = x + quarter * pi / 2, with |x| at most pi / 4.
@@ -117,25 +129,10 @@ STRATA_PHILOX_FN double plain_double(float x) {
 
 // -2 log(n / 2^24) for 0 < n <= 2^24.
 STRATA_PHILOX_FN double minus_two_logs_of(uint32_t n) {
-  constexpr uint32_t kRoot = 0x3f3504f3;
-  const float scaled = static_cast<float>(n);
-  uint32_t bits;
-  memcpy(&bits, &scaled, sizeof bits);
-  const uint32_t shifted = bits - kRoot;
-  const double e = plain_double((static_cast<int32_t>(shifted) >> 23) - 24);
-  bits = (shifted & 0x007fffffu) + kRoot;
-  float m;
-  memcpy(&m, &bits, sizeof m);
-  const double wide = plain_double(m), guess = plain_double(plain_inverse(m + 1));
+  const Fraction x = fraction_of(static_cast<float>(n));
+  const double wide = plain_double(x.m), guess = plain_double(plain_inverse(x.m + 1));
   const double inverse = fma(guess, fma(-(wide + 1), guess, 1.0), guess);
-  const double f = (wide - 1) * inverse, s = f * f;
-  double series = 1.0 / 11;
-  series = fma(series, s, 1.0 / 9);
-  series = fma(series, s, 1.0 / 7);
-  series = fma(series, s, 1.0 / 5);
-  series = fma(series, s, 1.0 / 3);
-  series = fma(series, s, 1.0);
-  return fma(-4 * f, series, e * -1.38629436111989061884);
+  return minus_two_logs((wide - 1) * inverse, plain_double(x.e - 24));
 }
 
 // normal_pair(u / 2^24, v / 2^24, even, odd), for u and v below 2^24.

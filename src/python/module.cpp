@@ -19,6 +19,7 @@
 #include "python/kernels.h"
 #include "python/library.h"
 #include "python/overrides.h"
+#include "python/sparse.h"
 #include "tensor/generator.h"
 #include "tensor/package_name.h"
 
@@ -372,9 +373,10 @@ bool init(PyObject* module) {
   if (!init_types(module) || !init_tensor_type(module) || !init_op_type(module) || !init_overrides(module) ||
       !init_autograd(module) || !init_kernels(module))
     return false;
-  for (PyMethodDef* table : {conversion_functions, autograd_functions, dlpack_functions, file_functions,
-                             optim_functions, value_functions, device_functions, device_memory_functions,
-                             autocast_functions, kernel_functions, gemm_functions, library_functions, inline_functions})
+  for (PyMethodDef* table :
+       {conversion_functions, autograd_functions, dlpack_functions, file_functions, optim_functions, value_functions,
+        device_functions, device_memory_functions, autocast_functions, kernel_functions, gemm_functions,
+        library_functions, inline_functions, sparse_functions})
     if (PyModule_AddFunctions(module, table) < 0) return false;
   ops_dict = make_ops();
   return ops_dict && PyModule_AddObjectRef(module, "ops", ops_dict) == 0 && bind_operators(ops_dict) &&

@@ -1,6 +1,8 @@
 // The Tensor type: a heap type with operators in its slots and a free list of objects.
+#include "autograd/sparse_grad.h"
 #include "python/overrides.h"
 #include "python/parse.h"
+#include "python/sparse.h"
 #include "strata/ops/movement/copy.h"
 #include "strata/ops/movement/views.h"
 
@@ -340,6 +342,8 @@ PyObject* wrap(Tensor t) {
   // While an object without references is deallocated, user code may run.
   if (t->python && Py_REFCNT(static_cast<PyObject*>(t->python)) > 0)
     return Py_NewRef(static_cast<PyObject*>(t->python));
+  if (t->extra && autograd::sparse_parts(*t)) [[unlikely]]
+    return wrap_sparse(std::move(t));
   return wrap_new(std::move(t), tensor_type);
 }
 

@@ -1,6 +1,7 @@
 """Names of PyTorch besides tensors and modules: legacy types, storages, jit, hub, trees, event files, shared memory."""
 
 import collections
+import io
 import multiprocessing
 import os
 import struct
@@ -132,8 +133,49 @@ def test_jit_returns_what_it_gets():
         return x
 
     assert (one(), two(), three(3)) == (1, 2, 3)
-    with pytest.raises(NotImplementedError, match="state_dict"):
-        strata.jit.save(layer, "x")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_jit_saves_the_graph_of_a_module(tmp_path):
+    class Net(strata.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.rest = (
+                strata.nn.Linear(3, 4),
+                strata.nn.Sequential(strata.nn.Linear(4, 2), strata.nn.BatchNorm1d(2)),
+            )
+            self.register_buffer("shift", strata.ones(4))
+
+        def forward(self, x):
+            return self.rest(strata.relu(self.first(x)) + self.shift)
+
+    jit, net, x = strata.jit, Net().eval(), strata.randn(5, 3)
+    traced = jit.trace(net, x)
+    jit.save(traced, tmp_path / "net.pt", _extra_files={"labels": "a,b"})
+    files = {"labels": "", "other": "unchanged"}
+    loaded = jit.load(tmp_path / "net.pt", _extra_files=files)  # the class is not needed
+    assert type(loaded) is not Net and not loaded.training and files == {"labels": "a,b", "other": "unchanged"}
+    assert strata.equal(loaded(x), net(x)) and loaded.state_dict().keys() == net.state_dict().keys()
+    memory = io.BytesIO()
+    jit.save(jit.trace(lambda a, b: a @ b.t(), (x, x)), memory)
+    memory.seek(0)
+    assert strata.equal(jit.load(memory)(x, x), x @ x.t())
+    with pytest.raises(NotImplementedError, match="cannot be traced"):
+        jit.save(lambda a: a if a.sum() > 0 else -a, io.BytesIO())
+    strata.save({"x": x}, tmp_path / "x.pt", format="torch")
+    with pytest.raises(RuntimeError, match="no graph that torch.jit.save wrote"):
+        jit.load(tmp_path / "x.pt")
+
+
+def test_chunks_are_joined():
+    """As in PyTorch 2.15: the chunks of each tensor, filled up with zeros, side by side."""
+    a, b = strata.arange(6.0).reshape(3, 2), strata.arange(4.0)
+    assert strata._chunk_cat([a, b], 0, 2).tolist() == [[0, 1, 2, 3, 0, 1], [4, 5, 0, 0, 2, 3]]
+    assert strata._chunk_cat([a], 1, 2).tolist() == [[[0], [1]], [[2], [3]], [[4], [5]]]
+    out = strata.empty(2, 4)
+    assert strata._chunk_cat([a], 0, 2, out=out) is out and out[1].tolist() == [4, 5, 0, 0]
+    with pytest.raises(RuntimeError, match="positive num_chunks"):
+        strata._chunk_cat([a], 0, 0)
 
 
 def test_hub_loads_from_a_folder(tmp_path):

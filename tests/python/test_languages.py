@@ -29,7 +29,7 @@ PYTHON_ONLY = {
     "strata": {
         "bool|float|double|half|short|int|long|cfloat|cdouble|(u?int|float|complex|bfloat)\\d+|float8_.*": "dtypes: kFloat32 and others, as in libtorch",
         "inf|nan|pi|e|newaxis": "INFINITY, NAN and std::numbers; indexing::None",
-        "strided|sparse_coo|sparse_csr|jagged|contiguous_format|preserve_format|channels_last.*": "the strings themselves",
+        "strided|sparse_(coo|cs[rc]|bs[rc])|jagged|contiguous_format|preserve_format|channels_last.*": "the strings themselves",
         "OutOfMemoryError": "strata::Error with ErrorKind::OutOfMemory",
         "Size": "IntList and std::vector<int64_t>",
         "no_grad|enable_grad|set_grad_enabled|inference_mode": "NoGradGuard, AutoGradMode and InferenceMode, as in libtorch",

@@ -101,7 +101,8 @@ class GradScaler:
                     continue
                 if param.grad.dtype is _C.float16:
                     raise ValueError("Attempting to unscale FP16 gradients.")
-                by_device.setdefault(param.grad.device, []).append(param.grad.detach())
+                grad = param.grad._values() if param.grad.is_sparse else param.grad
+                by_device.setdefault(grad.device, []).append(grad.detach())
         inverse = self._scale.double().reciprocal().float()  # in double: the scale may be any power of two
         for device, grads in by_device.items():
             found = _C.ops["zeros"]((), dtype=_C.float32, device=device)

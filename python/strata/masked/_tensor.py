@@ -9,6 +9,9 @@ ops, Tensor = _C.ops, _C.Tensor
 class MaskedTensor(HoldingTensor):
     """A tensor and a mask of its shape, true where an element is specified. masked_tensor() makes one."""
 
+    _kind, _instead = "masked", "to_tensor(value) or get_data()"
+    _of_the_object = HoldingTensor._of_the_object | {"is_sparse"}
+
     @property
     def grad(self):
         grad = self._held.grad
@@ -55,13 +58,6 @@ class MaskedTensor(HoldingTensor):
             raise RuntimeError("the truth of a masked tensor is defined for one specified element only")
         return bool(self._held.reshape(()))
 
-    def numpy(self, *, force=False):
-        """Raises: an array has no mask."""
-        raise TypeError("can't convert a masked tensor to numpy; use to_tensor(value) or get_data() first")
-
-    def __array__(self, *args, **kwargs):
-        return self.numpy()
-
     def tolist(self):
         """Nested lists with None for unspecified elements."""
 
@@ -92,22 +88,10 @@ class MaskedTensor(HoldingTensor):
         return _unpickled, (self._held.detach(), self._mask, self.requires_grad)
 
     @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
+    def _run(cls, name, func, args, kwargs):
         from ._functions import run
 
-        name = getattr(func, "__name__", str(func))
-        if name == "__get__":  # of a property
-            name = func.__self__.__name__
-        if name in _OF_THE_SHAPE:
-            with _C.DisableTorchFunctionSubclass():
-                return func(*args, **(kwargs or {}))
-        return run(name, func, args, kwargs or {})
-
-
-_OF_THE_SHAPE = frozenset(
-    "shape dtype ndim itemsize names is_nested is_quantized is_xla is_xpu is_mps is_vgpu size dim numel nelement ndimension "
-    "element_size is_floating_point is_complex is_signed is_sparse __hash__".split()
-)
+        return run(name, func, args, kwargs)
 
 
 def _object(held, mask):

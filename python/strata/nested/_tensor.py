@@ -33,6 +33,8 @@ class NestedTensor(HoldingTensor):
 
     is_nested = True
     is_sparse = False
+    _kind, _instead = "nested", "to_padded_tensor() or unbind()"
+    _of_the_object = frozenset()  # the packed rows answer
 
     @property
     def layout(self):
@@ -174,13 +176,6 @@ class NestedTensor(HoldingTensor):
     def __bool__(self):
         raise RuntimeError("the truth of a nested tensor is not defined; use unbind()")
 
-    def numpy(self, *, force=False):
-        """Raises: an array is dense."""
-        raise TypeError("can't convert a nested tensor to numpy; use to_padded_tensor() or unbind() first")
-
-    def __array__(self, *args, **kwargs):
-        return self.numpy()
-
     def __repr__(self, *, tensor_contents=None):
         parts = ",\n".join("  " + repr(p.detach()).replace("\n", "\n  ") for p in self.unbind())
         if self._layout == "strided":
@@ -199,16 +194,13 @@ class NestedTensor(HoldingTensor):
         return made
 
     @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
+    def _run(cls, name, func, args, kwargs):
         from ._functions import run
 
-        name = getattr(func, "__name__", str(func))
-        if name == "__get__":  # of a property
-            name = func.__self__.__name__
         if name in _OF_THE_ROWS:
             held = args[0]._held
-            return func(held, *args[1:], **(kwargs or {})) if args[1:2] != (NestedTensor,) else func(held)
-        return run(name, func, args, kwargs or {})
+            return func(held, *args[1:], **kwargs) if args[1:2] != (NestedTensor,) else func(held)
+        return run(name, func, args, kwargs)
 
 
 # What the packed rows answer.

@@ -4,6 +4,7 @@ from . import lr_scheduler
 from ._rules import ASGD, SGD, Adadelta, Adagrad, Adam, Adamax, AdamW, Muon, NAdam, RAdam, RMSprop, Rprop
 from .lbfgs import LBFGS
 from .optimizer import Optimizer
+from .sparse_adam import SparseAdam
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for editors; at run time __getattr__ imports them when first used
@@ -24,6 +25,7 @@ __all__ = [
     "RAdam",
     "RMSprop",
     "Rprop",
+    "SparseAdam",
     "lr_scheduler",
     "swa_utils",
 ]

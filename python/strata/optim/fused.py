@@ -5,6 +5,7 @@ import strata
 from strata import _C
 
 from .optimizer import Optimizer, flat_options, no_choice
+from .sparse_adam import step_sparse
 
 _RULES = _C._optimizer_rules()
 
@@ -37,7 +38,7 @@ class Fused(Optimizer):
     def __init_subclass__(cls, rule=None, **kwargs):
         super().__init_subclass__(**kwargs)
         if rule:  # custom subclasses keep their parent's
-            cls._rule = _RULES[rule]
+            cls._rule, cls._rule_name = _RULES[rule], rule
             cls._op = staticmethod(_C.ops[cls._rule["op"]])
             cls._numbers = frozenset(name for name, is_number, *_ in cls._rule["state"] if is_number)
 
@@ -63,6 +64,11 @@ class Fused(Optimizer):
         with strata.no_grad():
             for group in self.param_groups:
                 params = [p for p in group["params"] if p.grad is not None]
+                sparse = [p for p in params if p.grad.is_sparse]
+                if sparse:
+                    params = [p for p in params if not p.grad.is_sparse]
+                    for p in sparse:
+                        step_sparse(self, self._rule_name, group, p)
                 if self._rule["first"]:  # parameters with new state take a separate pass
                     name = self._rule["state"][0][0]
                     known = [self.state.get(p, {}).get(name) is not None for p in params]  # before the pass creates it

@@ -279,6 +279,8 @@ def _taken(value, is_number, param, dtype, place):
     if not isinstance(value, strata.Tensor):
         return strata.tensor(float(value), device=place) if is_number and value is not None else value
     with strata.no_grad():
+        if value.is_sparse:
+            return value.detach().clone()
         if not is_number and param.is_floating_point() and value.shape == param.shape:
             taken = strata.empty_like(param, dtype=dtype, requires_grad=False)
             return taken.copy_(value)

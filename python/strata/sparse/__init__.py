@@ -1,8 +1,12 @@
-"""Sparse tensors: coordinates (COO) and matrices in compressed rows (CSR). Functions of torch.sparse by their names."""
+"""Sparse tensors: coordinates (COO) and matrices in compressed rows or columns, of elements (CSR, CSC) or blocks (BSR, BSC).
+Functions of torch.sparse by their names."""
 
 from ._create import (
+    sparse_bsc_tensor,
+    sparse_bsr_tensor,
     sparse_compressed_tensor,
     sparse_coo_tensor,
+    sparse_csc_tensor,
     sparse_csr_tensor,
 )
 from ._functions import addmm, hspmm, log_softmax, mm, sampled_addmm, smm, softmax, spmm, sum
@@ -39,8 +43,11 @@ __all__ = [
     "sampled_addmm",
     "smm",
     "softmax",
+    "sparse_bsc_tensor",
+    "sparse_bsr_tensor",
     "sparse_compressed_tensor",
     "sparse_coo_tensor",
+    "sparse_csc_tensor",
     "sparse_csr_tensor",
     "spmm",
     "sum",

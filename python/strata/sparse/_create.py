@@ -1,7 +1,7 @@
 """Functions that make sparse tensors."""
 
 from .. import _C
-from ._tensor import compressed, coordinates, unknown_layout
+from ._tensor import BLOCKS, COLUMNS, COMPRESSED, compressed, coordinates
 
 ops, Tensor = _C.ops, _C.Tensor
 
@@ -68,65 +68,66 @@ def sparse_coo_tensor(
     return _finished(made, requires_grad)
 
 
-def sparse_csr_tensor(
-    crow_indices,
-    col_indices,
+def sparse_compressed_tensor(
+    compressed_indices,
+    plain_indices,
     values,
     size=None,
     *,
     dtype=None,
+    layout=None,
     device=None,
     pin_memory=False,
     requires_grad=False,
     check_invariants=None,
 ):
-    """A matrix in compressed rows: crow_indices has the place of each row's first element, and one after the last.
+    """A matrix in one of the compressed layouts, of elements or of blocks [count, rows, columns].
 
-    The indices are always checked: they rise within a row, and are within the size."""
+    compressed_indices has the place of each row's (or column's) first element, and one after the last. The indices are
+    always checked: they rise within a row or column, and are within the size."""
+    if layout not in COMPRESSED:
+        raise RuntimeError(f"sparse_compressed_tensor expected sparse compressed tensor layout but got {layout}")
+    name = f"{layout}_tensor"
     values = _value_tensor(values, dtype, device)
-    starts = _index_tensor(crow_indices, values.device, "sparse_csr_tensor")
-    columns = _index_tensor(col_indices, values.device, "sparse_csr_tensor")
-    if starts.dim() != 1 or starts.numel() == 0 or columns.dim() != 1 or values.shape != columns.shape:
+    starts = _index_tensor(compressed_indices, values.device, name)
+    plain = _index_tensor(plain_indices, values.device, name)
+    by_columns, blocks = layout in COLUMNS, layout in BLOCKS
+    if starts.dim() != 1 or plain.dim() != 1 or values.dim() != (3 if blocks else 1) or starts.numel() == 0:
         raise RuntimeError(
-            "sparse_csr_tensor: expected vectors of at least one crow_index and of as many col_indices as values, got shapes "
-            f"{list(starts.shape)}, {list(columns.shape)} and {list(values.shape)}"
+            f"{name}: expected vectors of indices, at least one of them compressed, and {'a block' if blocks else 'a number'} "
+            f"for each plain one, got shapes {list(starts.shape)}, {list(plain.shape)} and {list(values.shape)}"
         )
     if size is None:
-        size = (starts.numel() - 1, int(columns.max()) + 1 if columns.numel() else 0)
+        lines = [starts.numel() - 1, int(plain.max()) + 1 if plain.numel() else 0]
+        block = values.shape[1:] if blocks else (1, 1)
+        size = [n * b for n, b in zip(reversed(lines) if by_columns else lines, block, strict=True)]
     size = tuple(size)
-    if len(size) != 2 or size[0] != starts.numel() - 1:
-        raise RuntimeError(f"sparse_csr_tensor: {starts.numel()} crow_indices do not fit a matrix of size {list(size)}")
-    _check_compressed(starts, columns, size)
-    made = compressed(starts, columns, values.detach() if requires_grad else values, size)
+    _C._check_compressed(starts, plain, values.detach(), size, by_columns)
+    made = compressed(starts, plain, values.detach() if requires_grad else values, size, layout)
     return _finished(made, requires_grad)
 
 
-def _check_compressed(starts, columns, size):
-    if starts.is_meta:
-        return
-    count = columns.numel()
-    lengths = starts[1:] - starts[:-1]
-    if int(starts[0]) != 0 or int(starts[-1]) != count or bool((lengths < 0).any()):
-        raise RuntimeError(
-            f"sparse_csr_tensor: crow_indices must rise from 0 to the number of elements, {count}, got {starts.tolist()[:8]}"
-        )
-    if count and (int(columns.min()) < 0 or int(columns.max()) >= size[1]):
-        raise RuntimeError(
-            f"sparse_csr_tensor: col_indices must be within 0 and {size[1] - 1}, found {int(columns.min())} to {int(columns.max())}"
-        )
-    rows = ops["_expand_indices"](starts, count)
-    if bool(((columns[1:] <= columns[:-1]) & (rows[1:] == rows[:-1])).any()):
-        raise RuntimeError("sparse_csr_tensor: col_indices must rise within each row, without repetitions")
+def sparse_csr_tensor(crow_indices, col_indices, values, size=None, **options):
+    """A matrix in compressed rows: crow_indices has the place of each row's first element, and one after the last."""
+    return sparse_compressed_tensor(crow_indices, col_indices, values, size, layout="sparse_csr", **options)
 
 
-def sparse_compressed_tensor(compressed_indices, plain_indices, values, size=None, *, layout=None, **options):
-    """sparse_csr_tensor() by a layout; other compressed layouts are not supported."""
-    if layout != "sparse_csr":
-        raise unknown_layout(layout)
-    return sparse_csr_tensor(compressed_indices, plain_indices, values, size, **options)
+def sparse_csc_tensor(ccol_indices, row_indices, values, size=None, **options):
+    """A matrix in compressed columns: ccol_indices has the place of each column's first element, and one after the last."""
+    return sparse_compressed_tensor(ccol_indices, row_indices, values, size, layout="sparse_csc", **options)
 
 
-def to_sparse(input, sparse_dim=None, *, layout=None):
+def sparse_bsr_tensor(crow_indices, col_indices, values, size=None, **options):
+    """A matrix of blocks in compressed rows; values is [count, rows, columns] of the blocks."""
+    return sparse_compressed_tensor(crow_indices, col_indices, values, size, layout="sparse_bsr", **options)
+
+
+def sparse_bsc_tensor(ccol_indices, row_indices, values, size=None, **options):
+    """A matrix of blocks in compressed columns; values is [count, rows, columns] of the blocks."""
+    return sparse_compressed_tensor(ccol_indices, row_indices, values, size, layout="sparse_bsc", **options)
+
+
+def to_sparse(input, sparse_dim=None, *, layout=None, blocksize=None):
     """The elements of a dense tensor that are not zero; of its first sparse_dim dimensions, if it is given."""
     if isinstance(sparse_dim, str):
         sparse_dim, layout = None, sparse_dim
@@ -138,4 +139,4 @@ def to_sparse(input, sparse_dim=None, *, layout=None):
     places = ops["nonzero"](found.any(rest) if rest else found).t().contiguous()
     values = input[tuple(places)] if n else input.reshape(1)[: places.shape[1]]
     made = coordinates(places, values, input.shape, True)
-    return made if layout in (None, "sparse_coo") else made._in_layout(layout)
+    return made._in_layout(layout or "sparse_coo", blocksize)

@@ -2,7 +2,7 @@
 
 from .. import _C
 from ._create import to_sparse
-from ._tensor import SparseTensor, compressed, coordinates
+from ._tensor import COMPRESSED, SparseTensor, compressed, coordinates
 
 ops, Tensor = _C.ops, _C.Tensor
 _sum_of = ops["sum"]
@@ -51,7 +51,7 @@ def _times_sparse(name, a, b):
     rows, columns = first._places
     indices, values = ops["_sparse_product"](rows, columns, first._held, *second._places, second._held)
     product = coordinates(indices, values, (a.shape[0], b.shape[1])).coalesce()
-    return product._in_layout(a.layout)
+    return product if a.layout == "sparse_coo" else product._in_layout("sparse_csr")
 
 
 def mm(mat1, mat2):
@@ -101,7 +101,7 @@ def sampled_addmm(input, mat1, mat2, *, beta=1.0, alpha=1.0):
             f"sampled_addmm: shapes {list(mat1.shape)} and {list(mat2.shape)} do not fit a result of shape {list(input.shape)}"
         )
     products = ops["_row_products"](mat1, mat2.t(), coo._places[0].contiguous(), coo._places[1].contiguous())
-    return coo._with(coo._held * beta + products * alpha)._in_layout(input.layout)
+    return coo._with(coo._held * beta + products * alpha)._like(input)
 
 
 # --- elements -----------------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ def _add(input, other, *, alpha=1):
         _refuse("add", f"the tensors have {a.sparse_dim()} and {b.sparse_dim()} sparse dimensions")
     held = b._held if alpha == 1 else b._held * alpha
     made = coordinates(ops["cat"]([a._places, b._places], 1), ops["cat"]([a._held, held]), a.shape)
-    return made.coalesce()._in_layout(input.layout)
+    return made.coalesce()._like(input)
 
 
 def _sub(input, other, *, alpha=1):
@@ -141,10 +141,10 @@ def _mul(input, other):
         a, b = (x.to_sparse_coo().coalesce() for x in (input, other))
         values, there = _elements_at(b, a._places)
         both = there.nonzero().squeeze(1)  # places that only one of them has are dropped
-        return coordinates(a._places[:, both], a._held[both] * values[both], a.shape, True)._in_layout(input.layout)
+        return coordinates(a._places[:, both], a._held[both] * values[both], a.shape, True)._like(input)
     if isinstance(other, Tensor) and other.dim():
         a = input.to_sparse_coo()
-        return a._with(a._held * other.expand(a.shape)[tuple(a._places)])._in_layout(input.layout)
+        return a._with(a._held * other.expand(a.shape)[tuple(a._places)])._like(input)
     return input._with(input._held * other)
 
 
@@ -230,7 +230,7 @@ def _softmax(input, dim, log):
         values = ops["log_softmax" if log else "softmax"](coo._held, d - coo.sparse_dim() + 1)
     else:
         values = ops["_sparse_softmax"](coo._places, coo._held, coo.shape, d, log)
-    return coo._with(values)._in_layout(input.layout)
+    return coo._with(values)._like(input)
 
 
 def softmax(input, dim, *, dtype=None):
@@ -252,7 +252,9 @@ def _transpose(input, dim0, dim1):
         raise IndexError(f"transpose: dimensions {dim0} and {dim1} are out of range for {input.dim()} dimensions")
     if a == b:
         return input._with(input._held)
-    coo = input.to_sparse_coo()
+    if input.layout in COMPRESSED:
+        return input._transposed()
+    coo = input
     n = coo.sparse_dim()
     if a >= n or b >= n:
         _refuse("transpose", "only sparse dimensions can be exchanged")
@@ -260,7 +262,7 @@ def _transpose(input, dim0, dim1):
     order[a], order[b] = b, a
     size = list(coo.shape)
     size[a], size[b] = size[b], size[a]
-    return coordinates(coo._places[order], coo._held, size, False)._in_layout(input.layout)
+    return coordinates(coo._places[order], coo._held, size, False)
 
 
 def _t(input):
@@ -288,7 +290,7 @@ def _cat(tensors, dim=0):
         at += coo.shape[d]
     size = [at if k == d else n for k, n in enumerate(first.shape)]
     made = coordinates(ops["cat"]([p for p, _ in parts], 1), ops["cat"]([v for _, v in parts]), size)
-    return made.coalesce()._in_layout(tensors[0].layout)
+    return made.coalesce()._like(tensors[0])
 
 
 def _index_select(input, dim, index):
@@ -303,7 +305,7 @@ def _index_select(input, dim, index):
         raise IndexError(f"index_select: indices are out of range for dimension {dim} of size {coo.shape[d]}")
     ones = ops["ones"]((count,), dtype=coo.dtype, device=coo.device)
     pick = compressed(ops["arange"](count + 1, device=coo.device), index, ones, (count, coo.shape[d]))
-    return (mm(pick, coo) if d == 0 else mm(coo, _t(pick)))._in_layout(input.layout)
+    return (mm(pick, coo) if d == 0 else mm(coo, _t(pick)))._like(input)
 
 
 def _select(input, dim, index):
@@ -327,10 +329,51 @@ def _getitem(input, index):
 
 
 def _add_(input, other, *, alpha=1):
-    """In place: a dense tensor gets the elements of a sparse one."""
+    """In place: the elements of a sparse tensor are added to a dense or sparse one."""
     if _is(input):
-        _refuse("add_", "a sparse tensor is not written to")
-    return input.add_(other.to_dense(), alpha=alpha)
+        if not _is(other):
+            _refuse("add_", "a sparse tensor and a dense one or a number have a dense sum")
+        return _in_place(_add)(input, other, alpha=alpha)
+    _same_shape("add_", input, other)
+    coo = other.to_sparse_coo()
+    if coo.sparse_dim() == 0 or not (input.is_floating_point() or input.is_complex()):
+        return input.add_(coo.to_dense(), alpha=alpha)
+    return _C._sparse_add_rows(input, coo._places, coo._held.to(input.dtype), alpha)
+
+
+def _sub_(input, other, *, alpha=1):
+    return _add_(input, other, alpha=-alpha)
+
+
+def _in_place(function):
+    """The in-place form of a function with a sparse result: the object gets the elements of the result."""
+
+    def apply(input, *args, **kwargs):
+        if input.requires_grad and _C.is_grad_enabled():
+            raise NotImplementedError(
+                "a sparse tensor that requires a gradient is not written to; use the function without _"
+            )
+        result = function(input, *args, **kwargs)
+        if result.dtype != input.dtype:
+            raise RuntimeError(f"result type {result.dtype} can't be cast to the desired output type {input.dtype}")
+        return input._become(result._like(input))
+
+    return apply
+
+
+def _zeros_like(input, **options):
+    """Without elements, in the same layout."""
+    values = input._held[:0].to(**options)
+    if input.layout in COMPRESSED:
+        return compressed(input._places[0] * 0, input._places[1][:0], values, input.shape, input.layout)
+    return coordinates(input._places[:, :0], values, input.shape, True)
+
+
+def _copy_(input, other, non_blocking=False):
+    if not (_is(input) and _is(other)):
+        _refuse("copy_", "expected two sparse tensors, or two dense ones")
+    _same_shape("copy_", input, other)
+    return input._become(other.detach().to(input.device, input.dtype).clone()._like(input))
 
 
 def sparse_mask(input, mask):
@@ -341,7 +384,7 @@ def sparse_mask(input, mask):
     else:
         _same_shape("sparse_mask", input, mask)
         values = input[tuple(coo._places)]
-    return coo._with(values)._in_layout(mask.layout)
+    return coo._with(values)._like(mask)
 
 
 def _equal(input, other):
@@ -361,8 +404,10 @@ def _to_sparse(input, *args, **kwargs):
 _ZERO_AT_ZERO = """abs neg negative positive sgn sign sin sinh asin arcsin asinh tan tanh atan arctan atanh sqrt square expm1 log1p
 erf floor ceil trunc round relu rad2deg deg2rad isnan isinf nan_to_num signbit leaky_relu""".split()
 
+HANDLERS_OF_ELEMENTS = {name: _elementwise(name) for name in _ZERO_AT_ZERO if name in ops}
+
 HANDLERS = {
-    **{name: _elementwise(name) for name in _ZERO_AT_ZERO if name in ops},
+    **HANDLERS_OF_ELEMENTS,
     "mm": mm,
     "matmul": _matmul,
     "mv": _mv,
@@ -389,14 +434,19 @@ HANDLERS = {
     "select": _select,
     "__getitem__": _getitem,
     "add_": _add_,
+    "sub_": _sub_,
+    "mul_": _in_place(_mul),
+    "div_": _in_place(_div),
+    "neg_": _in_place(HANDLERS_OF_ELEMENTS["neg"]),
+    "zero_": _in_place(_zeros_like),
+    "copy_": _copy_,
+    "detach_": _in_place(lambda input: input.detach()),
     "sparse_mask": sparse_mask,
     "softmax": softmax,
     "log_softmax": log_softmax,
     "equal": _equal,
     "allclose": _allclose,
     "to_sparse": _to_sparse,
-    "zeros_like": lambda input, **options: coordinates(
-        input.to_sparse_coo()._places[:, :0], input._held[:0].to(**options), input.shape, True
-    )._in_layout(input.layout),
+    "zeros_like": _zeros_like,
     "is_same_size": lambda input, other: tuple(input.shape) == tuple(other.shape),
 }

@@ -1,15 +1,24 @@
-"""The class of sparse tensors. An object is a Tensor without memory, of the shape and dtype, and holds the index tensors
-and the values as plain tensors. Functions reach it by __torch_function__; _functions has a table of those it knows."""
+"""The class of sparse tensors. An object is a Tensor without memory, of the shape and dtype, with index tensors and values.
+Those of a tensor by coordinates are in the library, which makes such tensors as gradients; those of other layouts are here.
+Functions reach an object by __torch_function__; _functions has a table of those it knows."""
 
 from .. import _C
 from .._held import HoldingTensor
 
 Tensor, ops = _C.Tensor, _C.ops
 
+ROWS, COLUMNS, BLOCKS = ("sparse_csr", "sparse_bsr"), ("sparse_csc", "sparse_bsc"), ("sparse_bsr", "sparse_bsc")
+COMPRESSED = (*ROWS, *COLUMNS)
+_TRANSPOSED = dict(zip(COMPRESSED, (*COLUMNS, *ROWS), strict=True))
+
 
 class SparseTensor(HoldingTensor):
     """A tensor of which only the listed elements are stored. sparse_coo_tensor(), sparse_csr_tensor() and to_sparse() make
     one. Gradients flow through values()."""
+
+    _kind, _instead = "sparse", "to_dense()"
+    _layout = "sparse_coo"  # of an object that the library made
+    _compressed = None  # of other layouts: (compressed indices, plain indices), values
 
     # --- properties of the values ---------------------------------------------------------------------------------------
 
@@ -48,11 +57,23 @@ class SparseTensor(HoldingTensor):
 
     # --- the parts ------------------------------------------------------------------------------------------------------
 
+    @property
+    def _places(self):
+        return self._compressed[0] if self._compressed else _C._sparse_parts(self)[0]
+
+    @property
+    def _held(self):
+        return self._compressed[1] if self._compressed else _C._sparse_parts(self)[1]
+
+    @property
+    def _coalesced(self):
+        return self._compressed is not None or _C._sparse_parts(self)[2]
+
     def _nnz(self):
         return self._held.shape[0]
 
     def _indices(self):
-        self._expect("sparse_coo", "indices")
+        self._expect(("sparse_coo",), "indices", "coordinate")
         return self._places
 
     def _values(self):
@@ -65,24 +86,34 @@ class SparseTensor(HoldingTensor):
         return self._indices()
 
     def values(self):
-        """The stored elements [count, ...], of a coalesced tensor or one in compressed rows."""
+        """The stored elements [count, ...], of a coalesced or compressed tensor; of blocks [count, rows, columns]."""
         if self._layout == "sparse_coo" and not self._coalesced:
             raise RuntimeError("Cannot get values on an uncoalesced tensor, please call .coalesce() first")
         return self._held
 
     def crow_indices(self):
         """The place of the first element of each row, and one after the last."""
-        self._expect("sparse_csr", "crow_indices")
+        self._expect(ROWS, "crow_indices", "row compressed")
         return self._places[0]
 
     def col_indices(self):
         """The column of each element."""
-        self._expect("sparse_csr", "col_indices")
+        self._expect(ROWS, "col_indices", "row compressed")
+        return self._places[1]
+
+    def ccol_indices(self):
+        """The place of the first element of each column, and one after the last."""
+        self._expect(COLUMNS, "ccol_indices", "column compressed")
+        return self._places[0]
+
+    def row_indices(self):
+        """The row of each element."""
+        self._expect(COLUMNS, "row_indices", "column compressed")
         return self._places[1]
 
     def sparse_dim(self):
         """The number of dimensions with indices."""
-        return 2 if self._layout == "sparse_csr" else self._places.shape[0]
+        return 2 if self._compressed else self._places.shape[0]
 
     def dense_dim(self):
         """The number of dimensions of each stored element."""
@@ -90,19 +121,27 @@ class SparseTensor(HoldingTensor):
 
     def is_coalesced(self):
         """Whether the coordinates are in order, each once."""
-        self._expect("sparse_coo", "is_coalesced")
+        self._expect(("sparse_coo",), "is_coalesced", "coordinate")
         return self._coalesced
 
     def coalesce(self):
         """The same tensor with its coordinates in order, the values of equal ones added."""
-        self._expect("sparse_coo", "coalesce")
+        self._expect(("sparse_coo",), "coalesce", "coordinate")
         if self._coalesced:
             return self
         indices, values = ops["_sparse_coalesce"](self._places, self._held, self.shape)
         return coordinates(indices, values, self.shape, True)
 
     def _coalesced_(self, value):
-        self._coalesced = value
+        _C._set_sparse_parts(self, self._places, self._held, value)
+        return self
+
+    def _become(self, other):
+        """In place: the elements of another tensor of the same layout and shape."""
+        if self._compressed:
+            self._compressed = other._compressed
+        else:
+            _C._set_sparse_parts(self, other._places, other._held, other._coalesced)
         return self
 
     # --- conversions ----------------------------------------------------------------------------------------------------
@@ -113,13 +152,13 @@ class SparseTensor(HoldingTensor):
         dense = ops["_sparse_to_dense"](coo._places, coo._held, coo.shape)
         return dense if dtype is None else dense.to(dtype)
 
-    def to_sparse(self, *args, layout=None):
+    def to_sparse(self, *args, layout=None, blocksize=None, dense_dim=None):
         """The same elements in another layout; sparse_coo unless one is given."""
         if args and (len(args) > 1 or args[0] != self.sparse_dim()):
             raise NotImplementedError(
                 f"to_sparse: expected {self.sparse_dim()} sparse dimensions, as the tensor has, got {args}"
             )
-        return self._in_layout(layout or "sparse_coo")
+        return self._in_layout(layout or "sparse_coo", blocksize)
 
     def to_sparse_coo(self):
         """By coordinates."""
@@ -129,22 +168,53 @@ class SparseTensor(HoldingTensor):
         """In compressed rows."""
         return self._in_layout("sparse_csr")
 
-    def _in_layout(self, layout):
-        if layout == self._layout:
+    def to_sparse_csc(self, dense_dim=None):
+        """In compressed columns."""
+        return self._in_layout("sparse_csc")
+
+    def to_sparse_bsr(self, blocksize, dense_dim=None):
+        """Blocks of (rows, columns) elements, in compressed rows."""
+        return self._in_layout("sparse_bsr", blocksize)
+
+    def to_sparse_bsc(self, blocksize, dense_dim=None):
+        """Blocks of (rows, columns) elements, in compressed columns."""
+        return self._in_layout("sparse_bsc", blocksize)
+
+    def _blocksize(self):
+        return tuple(self._held.shape[1:]) if self._layout in BLOCKS else ()
+
+    def _in_layout(self, layout, blocksize=None):
+        if layout not in ("sparse_coo", *COMPRESSED):
+            raise unknown_layout(layout)
+        blocks = tuple(blocksize or ())
+        if bool(blocks) != (layout in BLOCKS):
+            raise RuntimeError(
+                f"to_sparse: the layout {layout} needs {'a blocksize of two numbers' if not blocks else 'no blocksize'}"
+            )
+        if layout == self._layout and blocks == self._blocksize():
             return self
+        if self._compressed:
+            indices, values = _C._compressed_to_coo(*self._places, self._held, self._layout in COLUMNS)
+            coo = coordinates(indices, values, self.shape, self._layout == "sparse_csr")
+        else:
+            coo = self
         if layout == "sparse_coo":
-            starts, columns = self._places
-            rows = ops["_expand_indices"](starts, columns.shape[0])
-            return coordinates(ops["stack"]([rows, columns]), self._held, self.shape, True)
-        if layout == "sparse_csr":
-            if self.dim() != 2 or self.sparse_dim() != 2:
-                raise RuntimeError(
-                    f"to_sparse_csr: expected a sparse matrix, got shape {list(self.shape)} with {self.sparse_dim()} sparse dimensions"
-                )
-            coo = self.coalesce()
-            starts = ops["_compress_indices"](coo._places[0].contiguous(), self.shape[0])
-            return compressed(starts, coo._places[1].contiguous(), coo._held, self.shape)
-        raise unknown_layout(layout)
+            return coo.coalesce() if self._compressed else coo
+        if self.dim() != 2 or coo.sparse_dim() != 2:
+            raise RuntimeError(
+                f"to_{layout}: expected a sparse matrix, got shape {list(self.shape)} with {coo.sparse_dim()} sparse dimensions"
+            )
+        parts = _C._coo_to_compressed(coo._places, coo._held, tuple(self.shape), blocks, layout in COLUMNS)
+        return compressed(*parts, self.shape, layout)
+
+    def _like(self, other):
+        """In the layout of another tensor."""
+        return self._in_layout(other._layout, other._blocksize())
+
+    def _transposed(self):
+        """A compressed matrix with rows and columns exchanged: its rows are then columns."""
+        values = self._held.transpose(1, 2) if self._layout in BLOCKS else self._held
+        return compressed(*self._places, values, (self.shape[1], self.shape[0]), _TRANSPOSED[self._layout])
 
     def to(self, *args, **kwargs):
         """On another device or in another dtype, as Tensor.to()."""
@@ -175,9 +245,9 @@ class SparseTensor(HoldingTensor):
 
     # --- inner helpers --------------------------------------------------------------------------------------------------
 
-    def _expect(self, layout, what):
-        if self._layout != layout:
-            raise RuntimeError(f"{what} expected {layout} layout but got {self._layout}")
+    def _expect(self, layouts, what, kind):
+        if self._layout not in layouts:
+            raise RuntimeError(f"{what} expected sparse {kind} tensor layout but got {self._layout}")
 
     def _map_places(self, f):
         return tuple(map(f, self._places)) if isinstance(self._places, tuple) else f(self._places)
@@ -188,7 +258,9 @@ class SparseTensor(HoldingTensor):
     # --- Python ---------------------------------------------------------------------------------------------------------
 
     def __repr__(self, *, tensor_contents=None):
-        names = ("crow_indices", "col_indices") if self._layout == "sparse_csr" else ("indices",)
+        names = ("indices",)
+        if self._compressed:
+            names = ("crow_indices", "col_indices") if self._layout in ROWS else ("ccol_indices", "row_indices")
         places = self._places if isinstance(self._places, tuple) else (self._places,)
         parts = [_part(n, t) for n, t in zip((*names, "values"), (*places, self._held.detach()), strict=True)]
         package = str(_C.float32).partition(".")[0]  # torch for programs that imported Strata under that name
@@ -230,37 +302,20 @@ class SparseTensor(HoldingTensor):
     def __bool__(self):
         raise RuntimeError("the truth of a sparse tensor is not defined; use to_dense()")
 
-    def numpy(self, *, force=False):
-        """Raises: an array is dense."""
-        raise TypeError("can't convert a sparse tensor to numpy; use to_dense() first")
-
-    def __array__(self, *args, **kwargs):
-        return self.numpy()
-
     def __iter__(self):
         raise NotImplementedError("a sparse tensor cannot be iterated over; use to_dense() or indices() and values()")
 
     @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):
+    def _run(cls, name, func, args, kwargs):
         from ._functions import HANDLERS
 
-        name = getattr(func, "__name__", str(func))
-        if name == "__get__":  # of a property
-            name = func.__self__.__name__
-        if name in _OF_THE_SHAPE:
-            with _C.DisableTorchFunctionSubclass():
-                return func(*args, **(kwargs or {}))
         handler = HANDLERS.get(name)
         if handler is None:
             raise NotImplementedError(f"{name} is not available for sparse tensors; convert them with to_dense() first")
-        return handler(*args, **(kwargs or {}))
+        return handler(*args, **kwargs)
 
 
-# What an object without memory has.
-_OF_THE_SHAPE = frozenset(
-    "shape dtype ndim itemsize names is_nested is_quantized is_xla is_xpu is_mps is_vgpu size dim numel nelement ndimension "
-    "element_size is_floating_point is_complex is_signed __hash__".split()
-)
+_C._set_sparse_type(SparseTensor)
 
 
 def _part(name, t):
@@ -269,33 +324,38 @@ def _part(name, t):
 
 def unknown_layout(layout):
     """The error for a layout that is not supported."""
-    return NotImplementedError(f"the layout {layout} is not supported; use sparse_coo or sparse_csr")
-
-
-def _object(values, size, layout, places, coalesced):
-    base = ops["empty"](tuple(size), dtype=values.dtype, device="meta")
-    made = Tensor._make_subclass(SparseTensor, base, False)
-    made._places, made._held, made._layout, made._coalesced = places, values, layout, coalesced
-    return made
+    return NotImplementedError(
+        f"the layout {layout} is not supported; use sparse_coo or one of {', '.join(COMPRESSED)}"
+    )
 
 
 def coordinates(indices, values, size, coalesced=False):
     """A tensor by coordinates, without checks."""
-    return _object(values, size, "sparse_coo", indices, coalesced)
+    return _C._sparse_tensor(indices, values, tuple(size), coalesced)
 
 
-def compressed(starts, columns, values, size):
-    """A matrix in compressed rows, without checks."""
-    return _object(values, size, "sparse_csr", (starts, columns), True)
+def compressed(starts, plain, values, size, layout="sparse_csr"):
+    """A matrix in compressed rows or columns, without checks."""
+    base = ops["empty"](tuple(size), dtype=values.dtype, device="meta")
+    made = Tensor._make_subclass(SparseTensor, base, False)
+    made._compressed, made._layout = ((starts, plain), values), layout
+    return made
 
 
 def rebuilt(like, places, values):
     """A tensor of the layout and shape of another, of other parts."""
-    return _object(values, like.shape, like._layout, places, like._coalesced)
+    if like._compressed:
+        return compressed(*places, values, like.shape, like._layout)
+    return coordinates(places, values, like.shape, like._coalesced)
 
 
 def _unpickled(places, values, size, layout, coalesced, requires_grad):
-    return _object(values, size, layout, places, coalesced).requires_grad_(requires_grad)
+    made = (
+        coordinates(places, values, size, coalesced)
+        if layout == "sparse_coo"
+        else compressed(*places, values, size, layout)
+    )
+    return made.requires_grad_(requires_grad)
 
 
 _DTYPES = {

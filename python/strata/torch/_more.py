@@ -7,7 +7,7 @@ __config__""".split()
 _FUNCTIONS = """_assert batch_norm compile compiled_with_cxx11_abi dropout_ embedding get_deterministic_debug_mode get_device
 get_device_module get_file_path get_num_interop_threads gradient instance_norm is_anomaly_enabled is_conj is_distributed is_inference is_neg
 is_same_size is_signed is_warn_always_enabled kl_div norm_except_dim pca_lowrank poisson range set_anomaly_enabled
-set_deterministic_debug_mode set_flush_denormal set_num_interop_threads set_warn_always svd_lowrank typename view_copy split_with_sizes_copy embedding_bag
+set_deterministic_debug_mode set_flush_denormal set_num_interop_threads set_warn_always svd_lowrank typename view_copy split_with_sizes_copy _chunk_cat embedding_bag
 poisson_nll_loss feature_alpha_dropout hinge_embedding_loss cosine_embedding_loss margin_ranking_loss triplet_margin_loss
 alpha_dropout as_subclass _assert_async _check _check_index _check_is_size _check_not_implemented _check_tensor_all
 _check_type _check_value _check_with _shape_as_tensor _softmax_backward_data""".split()
@@ -22,7 +22,7 @@ _HOME = {
     "vmap": "..func",
     "layout": "types",
     "memory_format": "types",
-    **dict.fromkeys(("sparse_coo_tensor", "sparse_csr_tensor", "sparse_compressed_tensor"), "..sparse"),
+    **{f"sparse_{kind}_tensor": "..sparse" for kind in "coo csr csc bsr bsc compressed".split()},
     **dict.fromkeys(("spmm", "smm", "hspmm"), "..sparse"),
     "Stream": "..cuda",
     "Event": "..cuda",

@@ -160,8 +160,8 @@ class _Reduced:
 
 def _reduce_sparse(tensor):
     layout = _Reduced(_LAYOUT, (f"torch.{tensor.layout}",))
-    if tensor.layout == "sparse_csr":
-        parts = (tensor.crow_indices(), tensor.col_indices(), tensor.values().detach(), tensor.shape)
+    if tensor.layout != "sparse_coo":
+        parts = (*tensor._places, tensor.values().detach(), tensor.shape)
     else:
         parts = (tensor._indices(), tensor._values().detach(), tensor.shape, tensor.is_coalesced())
     return _REBUILD_SPARSE, (layout, parts)

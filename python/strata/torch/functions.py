@@ -263,6 +263,22 @@ def split_with_sizes_copy(input, split_sizes, dim=0, *, out=None):
     return None
 
 
+def _chunk_cat(tensors, dim, num_chunks, *, out=None):
+    """Each tensor in chunks along dim, the last filled up with zeros, flattened behind dim; those of all tensors side by side."""
+    if num_chunks < 1:
+        raise RuntimeError(f"_chunk_cat expects positive num_chunks, got {num_chunks}")
+    pieces = []
+    for t in tensors:
+        d = dim + t.dim() if dim < 0 else dim
+        size = -(-t.shape[d] // num_chunks)
+        missing = size * num_chunks - t.shape[d]
+        if missing:
+            t = strata.cat([t, t.new_zeros((*t.shape[:d], missing, *t.shape[d + 1 :]))], d)
+        pieces.append(t.reshape(*t.shape[:d], num_chunks, -1))
+    made = strata.cat(pieces, -1)
+    return made if out is None else out.copy_(made)
+
+
 def dropout_(input, p, train):
     """Zeroes elements with probability p, in place."""
     return input.copy_(strata.nn.functional.dropout(input, p, train)) if train else input

@@ -1,4 +1,5 @@
-"""torch.jit: script() and trace() return what they are given. There is no compiler behind; Python runs the program."""
+"""torch.jit: script() and trace() return what they are given. There is no compiler behind; Python runs the program. save() and
+load() write and read the graph that fx finds."""
 
 import builtins
 
@@ -83,20 +84,45 @@ def optimize_for_inference(mod, other_methods=None):
     return mod
 
 
+_GRAPH = "strata.jit.graph"
+
+
 def save(m, f, _extra_files=None):
-    """Raises: a program cannot be saved without its source."""
-    raise NotImplementedError(
-        "torch.jit.save is not in this version of Strata, which has no TorchScript; save m.state_dict() with torch.save, or "
-        "the whole module with torch.save(m, f)"
-    )
+    """Saves the graph of a module or function, as fx.symbolic_trace() finds it, with its weights. load() needs none of its source.
+
+    The types of modules that the graph calls must be those of torch.nn, or importable where the file is loaded."""
+    from .. import fx
+    from .files import write
+
+    try:
+        graph = m if builtins.isinstance(m, fx.GraphModule) else fx.symbolic_trace(m)
+    except Exception as error:
+        raise NotImplementedError(
+            f"torch.jit.save: the graph of {type(m).__name__} cannot be traced ({type(error).__name__}: {error}); save "
+            "m.state_dict() with torch.save, or the whole module with torch.save(m, f)"
+        ) from error
+    if builtins.isinstance(m, Module):
+        graph.train(m.training)
+    write({_GRAPH: graph, "extra_files": dict(_extra_files or {})}, f)
 
 
 def load(f, map_location=None, _extra_files=None):
-    """Raises: TorchScript programs are not read."""
-    raise NotImplementedError(
-        "torch.jit.load is not in this version of Strata, which has no TorchScript; build the model in Python and load its "
-        "state_dict with torch.load"
-    )
+    """What save() wrote, as a module. It unpickles, so the file must be trusted; files of PyTorch's own jit are not read."""
+    from .. import load as load_any
+
+    try:
+        found = load_any(f, map_location=map_location, weights_only=False)
+    except (RuntimeError, ValueError, KeyError) as error:
+        raise RuntimeError(
+            f"torch.jit.load: the file has no graph that torch.jit.save wrote ({error}); programs of PyTorch's TorchScript "
+            "cannot be read: build the model in Python and load its state_dict with torch.load"
+        ) from error
+    if not builtins.isinstance(found, dict) or _GRAPH not in found:
+        raise RuntimeError("torch.jit.load: the file has no graph that torch.jit.save wrote; use torch.load")
+    for name in _extra_files or {}:
+        if name in found["extra_files"]:
+            _extra_files[name] = found["extra_files"][name]
+    return found[_GRAPH]
 
 
 def annotate(the_type, the_value):

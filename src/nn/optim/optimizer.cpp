@@ -7,11 +7,12 @@
 #include <limits>
 #include <unordered_set>
 
-#include "autograd/autograd.h"
+#include "autograd/sparse_grad.h"
 #include "cuda/runtime/graph.h"
 #include "strata/ops/creation/fills.h"
 #include "strata/ops/creation/ranges.h"
 #include "strata/ops/movement/copy.h"
+#include "strata/ops/movement/views.h"
 
 namespace strata::optim {
 namespace {
@@ -72,6 +73,7 @@ bool split_number(std::string_view text, size_t& number, std::string_view& rest)
 // A copy of a loaded tensor in the optimizer's form for `param`: one number, in host memory unless steps are captured
 // in a graph, or in the parameter's dtype and layout.
 Tensor taken(const Tensor& saved, const Tensor& param, DType dtype, bool capturable, const std::string& key) {
+  if (autograd::sparse_parts(saved.checked())) return autograd::copy_sparse(saved);
   const bool like_param = saved.dim() > 0 || (param.dim() == 0 && saved.dtype() == dtype && !key.ends_with(".step"));
   if (!like_param) return to(saved, std::optional(capturable ? param.device() : Device{}), std::nullopt, false, true);
   STRATA_CHECK(saved->same_shape(*param), Value, "load_state_dict: {} has shape {}, its parameter {}", key,
@@ -153,7 +155,9 @@ void Optimizer::zero_grad(bool set_to_none) {
       const Tensor grad = p.grad();
       if (!grad) continue;
       if (set_to_none) p.set_grad({});
-      else {
+      else if (autograd::SparseParts* parts = autograd::sparse_parts(*grad)) {
+        *parts = {narrow(parts->indices, 1, 0, 0), narrow(autograd::detach(parts->values), 0, 0, 0), true};
+      } else {
         const Tensor zeroed = autograd::detach(grad);
         zero_(zeroed);
         p.set_grad(zeroed);

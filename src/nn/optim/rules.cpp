@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "autograd/autograd.h"
+#include "autograd/sparse_grad.h"
+#include "nn/optim/sparse_steps.h"
 #include "strata/ops/creation/fills.h"
 #include "strata/ops/movement/copy.h"
 
@@ -70,8 +71,12 @@ void FusedOptimizer::update(Group& group) {
   // A rule with a parameter `first` processes parameters with new state in a separate pass.
   const bool split = rule_.op->params.back().name == "first";
   std::vector<size_t> fresh, old;
-  for (size_t i = 0; i < group.params.size(); ++i)
-    if (group.params[i].grad()) (split && !group.state[0][i] ? fresh : old).push_back(i);
+  for (size_t i = 0; i < group.params.size(); ++i) {
+    const Tensor gradient = group.params[i].grad();
+    if (!gradient) continue;
+    if (autograd::sparse_parts(*gradient)) sparse_step(rule_, group, i);
+    else (split && !group.state[0][i] ? fresh : old).push_back(i);
+  }
   update_some(group, true, fresh);
   update_some(group, false, old);
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "autograd/autograd.h"
+#include "autograd/sparse_grad.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -58,6 +58,13 @@ SparseTensor to_sparse(const Tensor& input) {
   Tensor at = select(places, 1, 0);  // in a flat tensor
   for (int64_t d = 1; d < input.dim(); ++d) at = add(mul(at, input.size(d)), select(places, 1, d));
   return {contiguous(transpose(places, 0, 1)), take(input, at), input.shape(), true};
+}
+bool is_sparse(const Tensor& grad) { return autograd::sparse_parts(grad.checked()); }
+SparseTensor as_sparse(const Tensor& grad) {
+  const autograd::SparseParts* parts = autograd::sparse_parts(grad.checked());
+  STRATA_CHECK(parts, Type, "as_sparse: expected a sparse gradient, got a dense tensor of shape {}; use to_sparse()",
+               to_string(grad.shape()));
+  return {parts->indices, parts->values, grad.shape(), parts->coalesced};
 }
 SparseTensor operator*(const SparseTensor& a, const Tensor& number) {
   STRATA_CHECK(number.dim() == 0, Runtime, "a sparse tensor is multiplied by a number, got a tensor of shape {}",

@@ -14,6 +14,9 @@ STRATA_API SparseTensor sparse_coo_tensor(const Tensor& indices, const Tensor& v
 STRATA_API SparseTensor to_sparse(const Tensor& input);
 STRATA_API SparseTensor operator*(const SparseTensor& a, const Tensor& number);
 STRATA_API SparseTensor operator+(const SparseTensor& a, const SparseTensor& b);
+// The sparse gradient that Tensor::grad() returns for the weight of embedding(sparse=true).
+STRATA_API bool is_sparse(const Tensor& grad);
+STRATA_API SparseTensor as_sparse(const Tensor& grad);
 // The product with a dense or sparse matrix.
 STRATA_API Tensor sparse_mm(const SparseTensor& a, const Tensor& b);
 STRATA_API SparseTensor sparse_mm(const SparseTensor& a, const SparseTensor& b);
@@ -57,6 +60,7 @@ class STRATA_API SparseTensor {
   SparseTensor with(Tensor values) const;
 
   friend SparseTensor to_sparse(const Tensor& input);
+  friend SparseTensor as_sparse(const Tensor& grad);
   friend SparseTensor operator*(const SparseTensor& a, const Tensor& number);
   friend SparseTensor operator+(const SparseTensor& a, const SparseTensor& b);
   friend SparseTensor sparse_mm(const SparseTensor& a, const SparseTensor& b);

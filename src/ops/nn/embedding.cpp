@@ -1,6 +1,6 @@
 // Rows of a table by index: embedding and embedding_bag.
 #include "strata/args/nn/embedding.h"
-#include "autograd/autograd.h"
+#include "autograd/sparse_grad.h"
 #include "base/host_memory.h"
 #include "base/parallel.h"
 #include "cpu/nn/rows.h"
@@ -225,16 +225,65 @@ STRATA_OP(embedding_backward,
   })
   .samples({"f(4,3), i5(4), 5, -1, False"});
 
+namespace {
+// The gradient of the weight of embedding(sparse=True): the used rows only, except those at padding.
+class SparseEmbeddingGrad final : public CustomGrad {
+ public:
+  SparseEmbeddingGrad(Tensor indices, Shape size, int64_t padding)
+      : indices_(std::move(indices)), version_(indices_->version()), size_{size[0], size[1]}, padding_(padding) {}
+  const char* name() const override { return "EmbeddingBackward0"; }
+  std::vector<Tensor> apply(const std::vector<Tensor>& grads, bool) override {
+    STRATA_CHECK(
+      indices_, Runtime,
+      "Trying to backward through the graph a second time (at embedding): its saved tensors have been freed. "
+      "Pass retain_graph=True to the first backward() or grad().");
+    STRATA_CHECK(indices_->version() == version_, Runtime,
+                 "one of the variables needed for gradient computation has been modified by an inplace operation: the "
+                 "indices of embedding");
+    if (!grads[0]) return {Tensor()};
+    const int64_t count = indices_.numel();
+    Tensor places = reshape(to(indices_, DType::I64), {1, count}), rows = reshape(grads[0], {count, size_[1]});
+    if (padding_ >= 0) {
+      const Tensor kept = squeeze(nonzero(ne(select(places, 0, 0), padding_)), 1);
+      places = index_select(places, 1, kept);
+      rows = index_select(rows, 0, kept);
+    }
+    return {autograd::make_sparse({places, rows}, size_)};
+  }
+  void release() override { indices_ = {}; }
+
+ private:
+  Tensor indices_;
+  uint32_t version_;
+  int64_t size_[2];
+  int64_t padding_;
+};
+
+Tensor rows_of_table(const Tensor& weight, const Tensor& indices, int64_t padding, bool scale, bool sparse) {
+  if (!sparse || !weight.requires_grad() || !thread_state.grad_mode) return _embedding(weight, indices, padding, scale);
+  STRATA_CHECK(!scale, Runtime,
+               "embedding_backward: scale_grad_by_freq not supported with sparse gradients; use sparse=False");
+  Tensor rows;
+  {
+    const autograd::NoGrad off;
+    rows = _embedding(weight, indices, padding, false);
+  }
+  autograd::record_custom(std::make_unique<SparseEmbeddingGrad>(autograd::detach(indices), weight.shape(), padding),
+                          {&weight, 1}, {&rows, 1});
+  return rows;
+}
+}  // namespace
+
 STRATA_OP(embedding,
           "nn.functional.embedding(Tensor input, Tensor weight, int? padding_idx=None, float? max_norm=None, float "
           "norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False) -> Tensor")
   .doc("The rows of weight at the indices in input. Rows at padding_idx get no gradient.")
   .dtypes(kNumericTypes)
   .composite([](const Tensor& input, const Tensor& weight, std::optional<int64_t> padding,
-                std::optional<double> max_norm, double norm_type, bool scale, bool) {
+                std::optional<double> max_norm, double norm_type, bool scale, bool sparse) {
     const int64_t row = padding_row("embedding", padding, weight.dim() ? weight.size(0) : 0);
     if (max_norm) shorten_rows("embedding", weight, input, *max_norm, norm_type);
-    return _embedding(weight, input, row, scale);
+    return rows_of_table(weight, input, row, scale, sparse);
   })
   .samples({"i5(4), f(5,3)", "!i5(2,3), f(5,3), 1", "!i5(4), f(5,3), scale_grad_by_freq=True"})
   .error("i5(4), f(5)", ErrorKind::Runtime, "must be 2-D")
@@ -323,13 +372,14 @@ STRATA_OP(embedding_bag,
   .doc("Sums, means or maxima of bags of rows. Bags are the rows of a 2-D input, or start at offsets into a 1-D one.")
   .dtypes(kFloatingTypes)
   .composite([](const Tensor& input, const Tensor& weight, const Tensor& offsets, std::optional<double> max_norm,
-                double norm_type, bool scale, std::string_view mode, bool, const Tensor& per_sample, bool include_last,
-                std::optional<int64_t> padding) {
+                double norm_type, bool scale, std::string_view mode, bool sparse, const Tensor& per_sample,
+                bool include_last, std::optional<int64_t> padding) {
     refuse_integers(weight, "embedding_bag");
     STRATA_CHECK(weight.dim() == 2, Runtime, "embedding_bag: weight must be 2-D, got shape {}",
                  to_string(weight.shape()));
     STRATA_CHECK(mode == "sum" || mode == "mean" || mode == "max", Value,
                  "embedding_bag: mode has to be one of sum, mean or max, got '{}'", mode);
+    STRATA_CHECK(!sparse || mode != "max", Value, "embedding_bag: max mode does not support sparse weights");
     STRATA_CHECK(!per_sample || mode == "sum", NotImplemented,
                  "embedding_bag: per_sample_weights are supported for mode='sum' only, got mode='{}'", mode);
     STRATA_CHECK(!per_sample || per_sample->same_shape(*input), Value,
@@ -355,9 +405,9 @@ STRATA_OP(embedding_bag,
       return div(total, unsqueeze(to(sizes, total.dtype()), 1));
     };
     // On the CPU the rows of all bags need not be stored.
-    if (mode != "max" && !per_sample && weight.device().type == DeviceType::Cpu)
+    if (mode != "max" && !per_sample && !sparse && weight.device().type == DeviceType::Cpu)
       return mean_or_sum(_bag_sums(weight, flat, bag, bags, pad, scale));
-    Tensor picked = _embedding(weight, flat, pad, scale);
+    Tensor picked = rows_of_table(weight, flat, pad, scale, sparse);
     if (mode == "max") return largest_of_bags(weight, picked, flat, bag, bags, pad);
     if (pad >= 0) picked = masked_fill(picked, unsqueeze(padding_mask, -1), 0.0);
     if (per_sample) picked = mul(picked, reshape(per_sample, {count, 1}));
@@ -365,6 +415,7 @@ STRATA_OP(embedding_bag,
   })
   .samples({"i5(2,3), f(5,3)", "i5(2,3), f(5,3), mode='sum', per_sample_weights=f(2,3)", "i5(2,3), f(5,3), mode='max'"})
   .error("i5(4), f(5,3)", ErrorKind::Value, "offsets has to be a 1D Tensor")
+  .error("i5(2,3), f(5,3), mode='max', sparse=True", ErrorKind::Value, "max mode does not support sparse weights")
   .error("i5(2,3), f(5,3), mode='x'", ErrorKind::Value, "one of sum, mean or max");
 
 }  // namespace strata

@@ -57,5 +57,32 @@ TEST(Sparse, RefusesWhatDoesNotFit) {
   EXPECT_ERROR(Runtime, "not coalesced", a.compressed());
 }
 
+TEST(CompressedTensor, ConvertsBetweenLayouts) {
+  const Tensor dense = tensor({1.0f, 0.0f, 2.0f, 0.0f, 0.0f, 0.0f, 0.0f, 3.0f}).reshape({2, 4});
+  const CompressedTensor rows = to_sparse_csr(dense), columns = to_sparse_csc(dense);
+  EXPECT_TRUE(equal(rows.compressed_indices(), tensor({0, 2, 3}).to(DType::I64)));
+  EXPECT_TRUE(equal(columns.compressed_indices(), tensor({0, 1, 1, 2, 3}).to(DType::I64)));
+  EXPECT_TRUE(equal(columns.plain_indices(), tensor({0, 0, 1}).to(DType::I64)));
+  for (const CompressedTensor& x : {rows, columns, to_sparse_bsr(dense, {2, 2}), to_sparse_bsc(dense, {1, 4})}) {
+    EXPECT_TRUE(equal(x.to_dense(), dense));
+    EXPECT_TRUE(equal(x.t().to_dense(), transpose(dense, 0, 1)));
+    EXPECT_TRUE(allclose(sparse_mm(x, ones({4, 3})), matmul(dense, ones({4, 3}))));
+    EXPECT_TRUE(equal(CompressedTensor(x.to_coo(), SparseLayout::Csc).values(), columns.values()) ||
+                x.values().dim() == 3);  // blocks store zeros too
+  }
+  EXPECT_EQ(to_sparse_bsr(dense, {2, 2}).nnz(), 2);
+  EXPECT_EQ(rows.t().layout(), SparseLayout::Csc);
+}
+
+TEST(CompressedTensor, ChecksItsParts) {
+  const Tensor starts = tensor({0, 1, 2}).to(DType::I64), plain = tensor({1, 0}).to(DType::I64), values = ones({2});
+  EXPECT_TRUE(equal(CompressedTensor(starts, plain, values, {2, 2}, SparseLayout::Csr).to_dense(),
+                    tensor({0.0f, 1.0f, 1.0f, 0.0f}).reshape({2, 2})));
+  EXPECT_ERROR(Runtime, "do not fit a matrix", CompressedTensor(starts, plain, values, {3, 2}, SparseLayout::Csr));
+  EXPECT_ERROR(Runtime, "must be within 0 and 0", CompressedTensor(starts, plain, values, {2, 1}, SparseLayout::Csr));
+  EXPECT_ERROR(Runtime, "needs values of 3", CompressedTensor(starts, plain, values, {2, 2}, SparseLayout::Bsr));
+  EXPECT_ERROR(Runtime, "must be divisible by given blocksize", to_sparse_bsr(ones({3, 4}), {2, 2}));
+}
+
 }  // namespace
 }  // namespace strata

@@ -56,7 +56,7 @@ def _grads(parameters):
 
 def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=None):
     """The norm of all elements of all tensors, as if they were one vector."""
-    tensors = _listed(tensors)
+    tensors = [t.coalesce().values() if t.is_sparse else t for t in _listed(tensors)]
     if not tensors:
         return _C.tensor(0.0)
     return _C.ops["_total_norm"](tensors, float(norm_type), error_if_nonfinite)
@@ -64,7 +64,7 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
 
 def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
     """Scales the gradients in place so that a total norm above max_norm becomes max_norm."""
-    grads = _grads(parameters)
+    grads = [g._values() if g.is_sparse else g for g in _grads(parameters)]
     if grads:
         _C.ops["_clip_grads_with_norm_"](grads, float(max_norm), total_norm)
 
