@@ -38,7 +38,7 @@ VALUES = "".join(f"{name}: _dtype\n" for name in "float double half short int lo
 VALUES += "".join(f"{name}: _float\n" for name in "inf nan pi e".split()) + "newaxis: None\n"
 VALUES += "".join(
     f"{name}: _str\n"
-    for name in "strided sparse_coo sparse_csr jagged contiguous_format preserve_format channels_last channels_last_3d".split()
+    for name in "strided sparse_coo sparse_csr sparse_csc sparse_bsr sparse_bsc jagged contiguous_format preserve_format channels_last channels_last_3d".split()
 )
 
 
