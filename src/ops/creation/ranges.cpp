@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/checked.h"
+#include "base/parallel.h"
 #include "cpu/creation/ranges.h"
 #include "cpu/movement/copy.h"
 #include "cpu/reference.h"
@@ -267,6 +268,10 @@ STRATA_OP(triu_indices,
   .error("-1, 3", ErrorKind::Runtime, "non-negative")
   .error("4, 1099511627776", ErrorKind::OutOfMemory, "out of memory");
 
+namespace {
+constexpr int64_t kOnesTogether = 1 << 14;  // that one thread writes
+}
+
 STRATA_OP(nn_functional_one_hot, "nn.functional.one_hot(Tensor input, int num_classes=-1) -> Tensor")
   .doc(
     "A new last dimension with a 1 at each class and zeros elsewhere.\n\n>>> "
@@ -289,7 +294,15 @@ STRATA_OP(nn_functional_one_hot, "nn.functional.one_hot(Tensor input, int num_cl
     }
     Dims shape(input.shape());
     shape.push(classes);
-    return scatter(zeros(shape, DType::I64), -1, unsqueeze(input, -1), 1);
+    const Tensor out = zeros(shape, DType::I64);
+    if (!input.is_cpu()) return scatter(out, -1, unsqueeze(input, -1), 1);
+    const Tensor dense = contiguous(input);
+    const int64_t* from = dense.data<int64_t>();
+    int64_t* to = out.data<int64_t>();
+    parallel_for(input.numel(), kOnesTogether, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) to[i * classes + from[i]] = 1;
+    });
+    return out;
   })
   .no_out()
   .samples({"i4(5)", "i4(2,3), 6", "i3()"})

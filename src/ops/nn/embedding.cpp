@@ -359,8 +359,18 @@ STRATA_OP(_bag_sums,
   .cuda_on_host("bag_sums_on_host")
   .saves({"indices", "bag"})
   .grad([](const grads::_bag_sums& c, const Tensor& g) -> Grads {
-    return {_embedding_backward(index_select(g, 0, c.bag()), c.indices(), c.shape_of_weight()[0], c.padding_idx(),
-                                c.scale_grad_by_freq())};
+    // The same sums with the roles exchanged: for each row of weight those of the rows of g whose bags contain it. The rows of
+    // all bags need not be stored.
+    const int64_t rows = c.shape_of_weight()[0], padding = c.padding_idx();
+    const Tensor indices = to(c.indices(), DType::I64);
+    const auto [sorted, order] = sort(indices);
+    Tensor sums = _bag_sums(g, index_select(c.bag(), 0, order), sorted, rows, -1, false);
+    if (c.scale_grad_by_freq()) {
+      const Tensor uses = scatter_add(zeros({rows}, DType::I64), 0, indices, ones_like(indices));
+      sums = div(sums, unsqueeze(to(clamp_min(uses, 1), sums.dtype()), 1));
+    }
+    if (padding >= 0) sums = masked_fill(sums, unsqueeze(eq(arange(rows, DType::I64), padding), 1), 0.0);
+    return {sums};
   })
   .samples({"f(5,3), t[0,4,2,2], t[0,0,1,1], 3, -1, False", "f(5,3), t[0,4,2,2,1,0], t[0,0,0,0,0,2], 3, 2, False"});
 

@@ -69,16 +69,23 @@ void run_nll(const Call& c) {
     parallel_for(pieces, 1, [&](int64_t first, int64_t last) {
       for (int64_t piece = first; piece < last; ++piece) {
         auto& [sum, count] = sums[static_cast<size_t>(piece)];
-        for (int64_t i = piece * kTargetsTogether; i < std::min(targets, (piece + 1) * kTargetsTogether); ++i) {
+        const int64_t begin = piece * kTargetsTogether, end = std::min(targets, begin + kTargetsTogether);
+        int64_t sample = begin / k.s, at = begin % k.s;
+        for (int64_t i = begin; i < end; ++i) {
           const int64_t t = target[i];
           T loss = 0;
           if (t != ignore) {
-            const T scale = w ? w[checked_class(t, k.c)] : T(1);
-            loss = -in[(i / k.s * k.c + checked_class(t, k.c)) * k.s + i % k.s] * scale;
+            checked_class(t, k.c);
+            const T scale = w ? w[t] : T(1);
+            loss = -in[(sample * k.c + t) * k.s + at] * scale;
             count += scale;
           }
           if (each) out[i] = loss;
           else sum += loss;
+          if (++at == k.s) {  // a division would take longer than the rest
+            at = 0;
+            ++sample;
+          }
         }
       }
     });
