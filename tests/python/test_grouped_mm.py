@@ -117,10 +117,10 @@ def test_several_tiles_of_a_group(kind, dtype):
         offs = offsets(rng, groups, t, full=groups != 3)
         want = rounded(expected(kind, wide(a), wide(b), offs.numpy()), dtype)
         for transposed in (False, True) if kind == "rows" else (False,):
-            left = ordered(a, kind == "depth")
-            np.testing.assert_array_equal(wide(strata._grouped_mm(left, ordered(b, transposed), offs.to(GPU))), want)
-            chosen = [line[1] for line in strata.explain(lambda a=left: strata._grouped_mm(a, b, offs.to(GPU)))]
-            assert "hopper" in chosen and "tiles" in chosen
+            given = ordered(a, kind == "depth"), ordered(b, transposed), offs.to(GPU)
+            np.testing.assert_array_equal(wide(strata._grouped_mm(*given)), want)
+            entries = [line[1] for line in strata.explain(strata._grouped_mm, *given)]
+            assert "hopper" in entries and "tiles" in entries
 
 
 @pytest.mark.parametrize("device", DEVICES)
