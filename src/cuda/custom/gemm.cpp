@@ -287,6 +287,9 @@ struct Call {
     const bool has_std =
       std::ranges::any_of(c.options, [](const std::string& o) { return o.find("-std") == 0 || o.find("--std") == 0; });
     if (gpu.runtime.type != DeviceType::Cuda || gpu.properties.major != 9 || !is_small(c) || has_std) return false;
+    // Four warps per scheduler cannot hide the loads of an epilogue that reads tensors: gemm_template.cuh takes a sixth of
+    // the time there.
+    if (!uses.empty()) return false;
     if (variant.a_vector != 16 || variant.b_vector != 16 || p.k == 0 || p.batch_dims > cuda::GemmLayout::kBatchDims)
       return false;
     // A single row has any stride; one that TMA accepts.
