@@ -15,14 +15,14 @@ STRATA_FN int64_t add(int64_t a, int64_t b) { return int64_t(uint64_t(a) + uint6
 STRATA_FN int64_t sub(int64_t a, int64_t b) { return int64_t(uint64_t(a) - uint64_t(b)); }
 STRATA_FN int64_t mul(int64_t a, int64_t b) { return int64_t(uint64_t(a) * uint64_t(b)); }
 STRATA_FN int64_t neg(int64_t a) { return int64_t(0 - uint64_t(a)); }
-// fused or not, whichever is fastest on the target
-#ifdef __CUDACC__  // one rounding; a sum of a product is left to ptxas, which may fuse it or not
+// Rounds once on every target. Where a sum of a product is written instead, compilers and ptxas decide whether to fuse it,
+// and results with infinities and the last bit differ.
 STRATA_FN float fma(float a, float b, float c) { return ::fmaf(a, b, c); }
 STRATA_FN double fma(double a, double b, double c) { return ::fma(a, b, c); }
-#else  // plain loops on the host, where a fused one would be a call
-STRATA_FN float fma(float a, float b, float c) { return a * b + c; }
-STRATA_FN double fma(double a, double b, double c) { return a * b + c; }
-#endif
+// On the host only plain reference loops and tests come here: vectors have hn::MulAdd (math_simd.inl). In code that is
+// compiled without FMA instructions it is a call of the C library.
+//
+// Integers wrap around.
 STRATA_FN int64_t fma(int64_t a, int64_t b, int64_t c) { return add(mul(a, b), c); }
 
 // --- masks: bool for scalars, a lane mask for vectors ---------------------------------------------------------------

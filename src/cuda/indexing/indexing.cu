@@ -98,7 +98,9 @@ extern "C" __global__ void __launch_bounds__(256) mark_rows(RowsParams p) {
   if (p.slots) mark_slot(p, row.number, i);
   else atomicMax(reinterpret_cast<int32_t*>(p.winners) + row.number, int32_t(i));
 }
-extern "C" __global__ void __launch_bounds__(256) put_rows(RowsParams p) {
+namespace {
+// write(row, index element, offset in the table, position in the block) for each unit of the block whose index is in range.
+template <class F> __device__ __forceinline__ void each_unit(const RowsParams& p, const F& write) {
   const int64_t first = int64_t(blockIdx.x) * kThreads * kItems + threadIdx.x;
 #pragma unroll
   for (int j = 0; j < kItems; ++j) {
@@ -106,27 +108,22 @@ extern "C" __global__ void __launch_bounds__(256) put_rows(RowsParams p) {
     if (u >= p.total) continue;
     const Unit3 at = parts_of(p, u);
     const Row row = row_of(p, at.i);
-    if (!row.good || !wins(p, row.number, at.i)) continue;
-    store_unit(p.table, offset_of(p.outer, at.outer) + row.offset + offset_of(p.inner, at.inner), p.log_unit,
-               load_unit(p.block, p.single ? 0 : u, p.log_unit));
+    if (row.good)
+      write(row, at.i, offset_of(p.outer, at.outer) + row.offset + offset_of(p.inner, at.inner), p.single ? 0 : u);
   }
 }
-namespace {
 // Adds in any order: the bits vary. The units are elements of T.
 template <class T> __device__ __forceinline__ void add_units(const RowsParams& p) {
-  const int64_t first = int64_t(blockIdx.x) * kThreads * kItems + threadIdx.x;
-#pragma unroll
-  for (int j = 0; j < kItems; ++j) {
-    const int64_t u = first + j * kThreads;
-    if (u >= p.total) continue;
-    const Unit3 at = parts_of(p, u);
-    const Row row = row_of(p, at.i);
-    if (!row.good) continue;
-    atomicAdd(reinterpret_cast<T*>(p.table) + offset_of(p.outer, at.outer) + row.offset + offset_of(p.inner, at.inner),
-              reinterpret_cast<const T*>(p.block)[p.single ? 0 : u]);
-  }
+  each_unit(p, [&](const Row&, int64_t, int64_t to, int64_t from) {
+    atomicAdd(reinterpret_cast<T*>(p.table) + to, reinterpret_cast<const T*>(p.block)[from]);
+  });
 }
 }  // namespace
+extern "C" __global__ void __launch_bounds__(256) put_rows(RowsParams p) {
+  each_unit(p, [&](const Row& row, int64_t i, int64_t to, int64_t from) {
+    if (wins(p, row.number, i)) store_unit(p.table, to, p.log_unit, load_unit(p.block, from, p.log_unit));
+  });
+}
 extern "C" __global__ void __launch_bounds__(256) add_units_f32(RowsParams p) { add_units<float>(p); }
 extern "C" __global__ void __launch_bounds__(256) add_units_f64(RowsParams p) { add_units<double>(p); }
 

@@ -148,7 +148,8 @@ STRATA_OP(kron, "kron(Tensor input, Tensor other) -> Tensor")
   })
   .add_dtypes(kComplexTypes)
   .samples({"f(2,3), f(3,2)", "f(2), f(2,3)", "f(), f(3)"})
-  .error("f(1,1,1,1,1,1), f(2)", ErrorKind::Runtime, "at most 5 dimensions");
+  .error("f(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1), f(2)", ErrorKind::Runtime,
+         "at most 32 dimensions");
 
 STRATA_OP(linalg_cross, "linalg.cross(Tensor input, Tensor other, *, int dim=-1) -> Tensor")
   .doc("The vector product of 3-element vectors along dim.")

@@ -260,14 +260,11 @@ class SparseEmbeddingGrad final : public CustomGrad {
 };
 
 Tensor rows_of_table(const Tensor& weight, const Tensor& indices, int64_t padding, bool scale, bool sparse) {
-  if (!sparse || !weight.requires_grad() || !thread_state.grad_mode) return _embedding(weight, indices, padding, scale);
+  Tensor rows = _embedding(weight, indices, padding, scale);
+  if (!sparse || !rows.requires_grad()) return rows;
   STRATA_CHECK(!scale, Runtime,
                "embedding_backward: scale_grad_by_freq not supported with sparse gradients; use sparse=False");
-  Tensor rows;
-  {
-    const autograd::NoGrad off;
-    rows = _embedding(weight, indices, padding, false);
-  }
+  rows = alias(*rows);  // without the history, whose gradient is dense
   autograd::record_custom(std::make_unique<SparseEmbeddingGrad>(autograd::detach(indices), weight.shape(), padding),
                           {&weight, 1}, {&rows, 1});
   return rows;
