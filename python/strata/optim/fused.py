@@ -4,7 +4,7 @@ state of each optimizer and the options of its op; the classes are generated fro
 import strata
 from strata import _C
 
-from .optimizer import Optimizer, flat_options, no_choice
+from .optimizer import Optimizer, flat_options, loss_of, no_choice
 from .sparse_adam import step_sparse
 
 _RULES = _C._optimizer_rules()
@@ -57,10 +57,7 @@ class Fused(Optimizer):
 
     def step(self, closure=None):
         """One step. A closure, if given, computes the loss and its gradients first; its result is returned."""
-        loss = None
-        if closure is not None:
-            with strata.enable_grad():
-                loss = closure()
+        loss = loss_of(closure)
         with strata.no_grad():
             for group in self.param_groups:
                 params = [p for p in group["params"] if p.grad is not None]

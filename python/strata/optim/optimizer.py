@@ -98,6 +98,14 @@ def one_number(name, value):
     return value
 
 
+def loss_of(closure):
+    """What the closure of step() returns; it computes gradients, whatever mode step() is called in."""
+    if closure is None:
+        return None
+    with strata.enable_grad():
+        return closure()
+
+
 class Optimizer:
     """Base of all optimizers.
 

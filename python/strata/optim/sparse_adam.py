@@ -4,7 +4,7 @@ arithmetic of Adagrad and Adam is in the library."""
 import strata
 from strata import _C
 
-from .optimizer import Optimizer, flat_options, one_number
+from .optimizer import Optimizer, flat_options, loss_of, one_number
 
 
 def step_sparse(optimizer, rule, group, p):
@@ -82,10 +82,7 @@ class SparseAdam(Optimizer):
 
     def step(self, closure=None):
         """One step. A closure, if given, computes the loss and its gradients first; its result is returned."""
-        loss = None
-        if closure is not None:
-            with strata.enable_grad():
-                loss = closure()
+        loss = loss_of(closure)
         with strata.no_grad():
             for group in self.param_groups:
                 params = [p for p in group["params"] if p.grad is not None]
