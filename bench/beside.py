@@ -95,7 +95,7 @@ class Entry(Side):
         return made[0] if any(line[1] == self.name and line[2].startswith("chosen") for line in lines) else None
 
 
-def run_case(name, case, sides, rounds):
+def run_case(name, case, sides, rounds, eager=True):
     flops, size, _ = case
     sets = max(1, min(64, SETS_BYTES // size + 1))
     calls = max(4, min(256, int(2e-3 / max(flops / 500e12, size / 3e12, 3e-6))))
@@ -112,9 +112,9 @@ def run_case(name, case, sides, rounds):
     for key, t in zip([s.name for s in sides], times, strict=True):
         if t:
             row[key] = statistics.median(t)
-    for s in sides[:2]:
+    for s in sides[:2] if eager else []:
         row[f"{s.name}_eager"] = statistics.median(s.eager_seconds(case) for _ in range(rounds))
-    if "torch" in row:
+    if "torch" in row and eager:
         row["eager_ratio"] = row["torch_eager"] / row["strata_eager"]
         row["ratio"] = row["torch"] / row["strata"]
     row["entry"] = chosen_kernel(case[2](Side(strata)))

@@ -120,7 +120,7 @@ def test_several_tiles_of_a_group(kind, dtype):
             given = ordered(a, kind == "depth"), ordered(b, transposed), offs.to(GPU)
             np.testing.assert_array_equal(wide(strata._grouped_mm(*given)), want)
             entries = [line[1] for line in strata.explain(strata._grouped_mm, *given)]
-            assert "hopper" in entries and "tiles" in entries
+            assert entries[0] == "hopper"  # and, where there is no Hopper, one that follows
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -1,6 +1,7 @@
 #include "cuda/linalg/gemm_hopper.h"
 
 #include "cuda/common/tensors.h"
+#include "cuda/linalg/gemm_mma.h"
 #include "cuda/linalg/hopper_launch.h"
 #include "cuda/linalg/realign.h"
 
@@ -28,15 +29,18 @@ const Function& kernel_of(DType dtype, size_t tiles, bool a_along_k, bool b_alon
 
 // Whether it was faster than cuBLASLt on an H200.
 bool beats_cublaslt(const GemmLayout& l, HopperChoice choice, int multiprocessors) {
-  constexpr int64_t kLaunchBoundNs = 12000;  // cuBLASLt takes longer to launch
+  constexpr int64_t kLaunchBoundNs = 10000;  // cuBLASLt takes longer to launch
+  constexpr int64_t kBytesPerNs = 3000;
   const hopper::TileShape& t = kHopperTiles[choice.tiles].shape;
-  const int64_t batches = l.batch[0] * l.batch[1];
+  const int64_t batches = l.batch[0] * l.batch[1], bytes = 2 * batches * (l.m * l.k + l.k * l.n + l.m * l.n);
+  // The cost of the flat tiles includes reading the factors, that of the others assumes that L2 has them.
+  const int64_t cold_ns = choice.time_ns + (choice.tiles == kFlatTiles ? 0 : bytes / kBytesPerNs);
   const bool few_rows = l.m <= hopper::kFlat.load_m;
   const bool aligned = rows_are_aligned(l.a.address, l.a.ld, l.a_b) && rows_are_aligned(l.b.address, l.b.ld, l.b_b) &&
                        rows_are_aligned(l.c, l.c_ld, l.c_b);
   // cuBLASLt has no fast kernels for misaligned rows. With few rows the copy costs more than the product.
-  if (!aligned) return !few_rows || 3 * choice.time_ns <= kLaunchBoundNs;
-  if (choice.time_ns <= kLaunchBoundNs) return true;
+  if (!aligned) return !few_rows || batches > 1 || 3 * choice.time_ns <= kLaunchBoundNs;
+  if (cold_ns <= kLaunchBoundNs) return true;
   if (few_rows) return l.a.along_k && l.b.along_k;
   if (l.batch[0] > 1) return true;  // cuBLASLt would need a launch for each of the outer batch
   if (l.m <= 64 && l.n <= 64) return l.k <= 128 && batches >= 1024;
@@ -58,6 +62,11 @@ const char* plan_gemm_hopper_ahead(const GemmCall& g, Plan& plan) {
   GemmLayout l;
   lay_out(g, l);
   const int multiprocessors = Runtime::gpu(g.c->device).properties.multiprocessors;
+  // A product in parts took 7 to 10 us on an H200 where few tiles with long sums took up to five times as long.
+  constexpr int64_t kPartsNs = 9500;
+  Plan in_parts;
+  if (plan.get<HopperPlan>().choice.time_ns > kPartsNs && !plan_gemm_mma_parts(g, in_parts))
+    return "few tiles with long sums: kernels that split the sums are faster";
   return beats_cublaslt(l, plan.get<HopperPlan>().choice, multiprocessors) ? nullptr
                                                                            : "cuBLASLt is faster for this shape";
 }

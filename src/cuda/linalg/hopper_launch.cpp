@@ -64,10 +64,13 @@ bool fits_hopper(const GemmLayout& l, const TileShape& t) {
 }
 
 HopperChoice choose_hopper_tiles(const GemmLayout& l, int multiprocessors, uint32_t allowed) {
-  constexpr int64_t kFlatOnce = 3000, kFlatBytesPerNs = 2000;
-  if (l.m <= hopper::kFlat.load_m && l.a.along_k && (allowed >> kFlatTiles & 1))
-    return {kFlatTiles, kFlatOnce + 2 * l.n * l.k * l.batch[0] * l.batch[1] / kFlatBytesPerNs};
   const int64_t steps = ceil_div(l.k, hopper::kTileK);
+  if (l.m <= hopper::kFlat.load_m && l.a.along_k && (allowed >> kFlatTiles & 1)) {
+    // Bound by the memory, or, with few columns, by the latency of a step.
+    constexpr int64_t kOnceNs = 3000, kBytesPerNs = 2000, kStepNs = 125;
+    const int64_t memory = 2 * l.n * l.k * l.batch[0] * l.batch[1] / kBytesPerNs;
+    return {kFlatTiles, kOnceNs + std::max(memory, hopper_waves(hopper::kFlat, l, multiprocessors) * steps * kStepNs)};
+  }
   HopperChoice best{0, INT64_MAX};
   for (size_t i = 0; i < kFlatTiles; ++i) {
     const HopperTiles& t = kHopperTiles[i];
