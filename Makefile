@@ -9,6 +9,8 @@ BUILD  := build/$(PRESET)
 PYTHON := .venv/bin/python
 ENV    := PYTHONPATH=$(CURDIR)/$(BUILD)/python STRATA_BUILD_DIR=$(CURDIR)/$(BUILD)
 TRAIN  := $(BUILD)/bin/strata train
+# Not through cmake --build: a make that is stopped would leave the compilers running.
+NINJA  := exec env NINJA_STATUS='[%f/%t %es] ' ninja -C $(BUILD) -j $(JOBS)
 # A feature that this version does not have: one sentence, status 3.
 absent  = @echo "make $@: $(1)" >&2; exit 3
 
@@ -62,11 +64,11 @@ configure: setup
 	fi
 
 build: configure ## Build (PRESET=release)
-	@NINJA_STATUS='[%f/%t %es] ' cmake --build $(BUILD) -j $(JOBS)
+	@$(NINJA)
 
 # What a user runs, without tests and benchmarks.
 package: configure
-	@NINJA_STATUS='[%f/%t %es] ' cmake --build $(BUILD) -j $(JOBS) --target strata_python strata_command strata_onednn
+	@$(NINJA) strata_python strata_command strata_onednn
 
 # CXX: the same name as in the other build trees; otherwise ccache would compile everything again.
 wheel: setup ## Build the Python wheel into dist/
@@ -85,7 +87,7 @@ test-python: build
 
 # The loop of somebody who writes an op or a module: C++ tests and benchmarks are not built.
 check: named package ## While writing an op or module: build, write the reference, run its Python tests, lint (NAME="glu or nansum")
-	@cmake --build $(BUILD) -j $(JOBS) --target module_parity
+	@$(NINJA) module_parity
 	@$(ENV) $(PYTHON) tools/gen_docs.py
 	@$(ENV) PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m pytest -q $(PYTEST_ARGS) -k "$(NAME) or test_languages or every_module" \
 	  tests/python tests/docs

@@ -45,7 +45,7 @@ find_program(STRATA_ENV env)
 mark_as_advanced(STRATA_CCACHE STRATA_ENV)
 if(STRATA_CCACHE AND STRATA_ENV AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${STRATA_ENV} CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-    CCACHE_SLOPPINESS=pch_defines,time_macros ${STRATA_CCACHE})
+    CCACHE_SLOPPINESS=pch_defines,time_macros ${PROJECT_SOURCE_DIR}/cmake/support/compile ${STRATA_CCACHE})
 else()
   target_compile_options(strata_flags INTERFACE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)  # ccache does it by itself
 endif()
