@@ -11,6 +11,7 @@ void add_ops(CLI::App& app, Run& run);
 void add_explain(CLI::App& app, Run& run);
 void add_devices(CLI::App& app, Run& run);
 void add_libraries(CLI::App& app, Run& run);
+void add_tune(CLI::App& app, Run& run);
 void add_train(CLI::App& app, Run& run);
 void add_missing(CLI::App& app, Run& run);  // names of later versions
 

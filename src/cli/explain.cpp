@@ -8,38 +8,14 @@
 #include "autograd/autograd.h"
 #include "base/trace.h"
 #include "cli/commands.h"
-#include "dispatch/samples.h"
+#include "cli/sample_call.h"
 
 namespace strata::cli {
 namespace {
 
-struct Options {
-  std::string op, args, dtype = "float32", device = "cpu";
+struct Options : SampleOptions {
   bool backward = false, json = false;
 };
-
-// By its full name, an alias, or without the namespace: glu for nn.functional.glu.
-bool is_called(const OpRecord& op, const std::string& name) {
-  const auto ends_so = [&](std::string_view full) { return full == name || full.ends_with("." + name); };
-  return ends_so(op.name) || std::any_of(op.aliases.begin(), op.aliases.end(), ends_so);
-}
-
-// The overload whose parameters the text fits.
-const OpRecord& choose_record(const Options& o, std::unique_ptr<Sample>& sample) {
-  std::string why;
-  const DType dtype = dtype_from_name(o.dtype);
-  for (const OpRecord* op : all_ops()) {
-    if (!is_called(*op, o.op)) continue;
-    if (o.args.empty() && op->sample_texts.empty()) continue;
-    const char* text = o.args.empty() ? op->sample_texts[0] : o.args.c_str();
-    try {
-      sample = std::make_unique<Sample>(*op, text, dtype);
-      return *op;
-    } catch (const Error& e) { why += fmt::format("\n  {}", e.what()); }
-  }
-  STRATA_CHECK(!why.empty(), Value, "there is no op '{}'; `strata ops` lists all", o.op);
-  fail(ErrorKind::Value, fmt::format("the arguments '{}' fit no form of {}:{}", o.args, o.op, why));
-}
 
 void print_spans(std::vector<tracing::Event> events) {
   std::stable_sort(events.begin(), events.end(), [](const auto& a, const auto& b) {
@@ -56,19 +32,12 @@ void print_spans(std::vector<tracing::Event> events) {
 }
 
 int explain(const Options& o) {
-  std::unique_ptr<Sample> sample;
-  const OpRecord& op = choose_record(o, sample);
-  const Device device = require_available(device_from_name(o.device));
-  if (device.type != DeviceType::Cpu) sample->move_to(device);
+  const SampleCall call_of(o);
+  const OpRecord& op = *call_of.op;
   if (o.backward)
-    for (const Tensor& t : sample->tensors)
+    for (const Tensor& t : call_of.sample->tensors)
       if (is_floating(t.dtype())) Tensor(t).set_requires_grad(true);
-  const auto run = [&] {
-    if (op.returns_list) return call_list(op, sample->args);
-    std::vector<Tensor> outs(op.outputs);
-    call_into(op, sample->args, outs.data());
-    return outs;
-  };
+  const auto run = [&] { return call_of.run(); };
   run();  // warm-up
   Explanation seen;
   {
@@ -125,12 +94,7 @@ void add_explain(CLI::App& app, Run& run) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
     app.add_subcommand("explain", "Run one op and show every layer it passes, which kernel ran and why");
-  command->add_option("op", options->op, "The op, e.g. add or linalg.det")->required();
-  command->add_option(
-    "args", options->args,
-    "Its arguments, e.g. 'f(3,4), f(4), alpha=2': f(..) normal, p(..) positive, i9(..) integers, b(..) booleans");
-  command->add_option("--dtype", options->dtype, "Element type of the f(..) and p(..) tensors")->capture_default_str();
-  command->add_option("--device", options->device, "Where the tensors are: cpu, cuda or vgpu")->capture_default_str();
+  add_sample_options(*command, *options, true);
   command->add_flag("--backward", options->backward, "Also run the gradient");
   command->add_flag("--json", options->json, "Machine-readable output");
   command->footer("Example: strata explain add 'f(512,512), f(512)' --backward");

@@ -46,6 +46,7 @@ int run(int argc, char** argv) {
   add_explain(app, chosen);
   add_devices(app, chosen);
   add_libraries(app, chosen);
+  add_tune(app, chosen);
   add_train(app, chosen);
   add_missing(app, chosen);
   app.require_subcommand(0, 1);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "base/trace.h"
+#include "dispatch/tuning.h"
 
 namespace strata {
 
@@ -41,6 +42,7 @@ Device device_of_call(const OpRecord& op, const Args& args) {
   STRATA_CHECK(found.type == DeviceType::Cpu || !host || op.crosses, Runtime,
                "{}: Expected all tensors to be on the same device, but found at least two devices, {} and cpu!",
                op.name, to_string(found));
+  if (found.type != DeviceType::Cpu) read_tuning_once(found);
   return found;
 }
 

@@ -15,6 +15,7 @@
 #include "dispatch/choose.h"
 #include "dispatch/samples.h"
 #include "dispatch/tuning.h"
+#include "dispatch/tuning_store.h"
 #include "python/binding.h"
 #include "python/kernels.h"
 #include "python/library.h"
@@ -131,6 +132,18 @@ PyObject* py_forget_tuning(PyObject*, PyObject*) {
     forget_tuning();
     return Py_NewRef(Py_None);
   });
+}
+
+PyObject* py_save_tuning(PyObject*, PyObject*) {
+  return guarded([] {
+    save_tuning();
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* py_tuning_file(PyObject*, PyObject* device) {
+  const char* name = PyUnicode_AsUTF8(device);
+  if (!name) return nullptr;
+  return guarded([&] { return PyUnicode_FromString(tuning_file(require_available(device_from_name(name))).c_str()); });
 }
 
 PyObject* py_manual_seed(PyObject* module, PyObject* args, PyObject* keywords) {
@@ -335,6 +348,8 @@ PyMethodDef functions[] = {
    "more are passed over. None lifts the limit."},
   {"_prefer_kernel", py_prefer_kernel, METH_O, "For tests: the kernel that explained calls take where it is ready."},
   {"_forget_tuning", py_forget_tuning, METH_NOARGS, "Forgets the times that tune() measured."},
+  {"_save_tuning", py_save_tuning, METH_NOARGS, "Adds the times that tune() measured on GPUs to their files."},
+  {"_tuning_file", py_tuning_file, METH_O, "The file of a device's times; empty if nothing is kept."},
   {"manual_seed", method(py_manual_seed), METH_VARARGS | METH_KEYWORDS,
    "manual_seed($module, seed)\n--\n\nSeeds the default generator and returns it."},
   {"_set_package_name", py_set_package_name, METH_O, "The name before the dot in printed types: 'strata' or 'torch'."},
