@@ -88,6 +88,20 @@ def test_batches_of_products_with_short_sums(k):
     np.testing.assert_allclose(turned, product, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", ["bool", "int8", "bfloat16", "float32", "int64", "complex128"])
+@pytest.mark.parametrize("n", [0, 1, 255, 4097, 100_003])
+@pytest.mark.parametrize("value", [0, 1])
+def test_constants(dtype, n, value):
+    rows = strata.full((3, n), 1 - value, dtype=getattr(strata, dtype))
+    rows[1].fill_(value)
+    strided = strata.full((n, 3), 1 - value, dtype=getattr(strata, dtype))
+    strided[:, 1].fill_(value)
+    want = np.full((3, n), 1 - value)
+    want[1] = value
+    assert (rows.to(strata.complex128).numpy() == want).all()
+    assert (strided.to(strata.complex128).numpy() == want.T).all()
+
+
 @pytest.mark.parametrize("bins", [1, 4, 100, 5000])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
 def test_histograms(bins, dtype):
