@@ -54,7 +54,9 @@ def test_few_long_rows_times_a_vector(rows, dtype, error):
     assert (abs(sum_ - (0.5 * wide[2] - 2 * want)) <= 3 * error * scale).all()
 
 
-@pytest.mark.parametrize("m, k, n", [(775, 4, 1291), (1000, 1, 40), (97, 2, 161), (700, 7, 33), (5, 3, 5000), (211, 16, 95), (211, 17, 95)])
+@pytest.mark.parametrize(
+    "m, k, n", [(775, 4, 1291), (1000, 1, 40), (97, 2, 161), (700, 7, 33), (5, 3, 5000), (211, 16, 95), (211, 17, 95)]
+)
 def test_products_with_short_sums(m, k, n):
     a, b, c = numbers(m, k), numbers(k, n, seed=1), numbers(m, n, seed=2)
     x, y, z = (strata.tensor(v) for v in (a, b, c))
