@@ -1,10 +1,13 @@
 #include "cpu/staging.h"
 
+#include "base/parallel.h"
 #include "cpu/movement/copy.h"
 #include "device/math.h"
 #include "tensor/channels_last.h"
 
 namespace strata::cpu {
+
+constexpr int64_t kScaleGrain = 32768;  // minimum elements per thread
 
 void copy_values(const TensorImpl& dst, const TensorImpl& src) { copy(dst, src); }
 
@@ -49,9 +52,11 @@ void copy_scaled(const Tensor& dst, const TensorImpl& src, double factor) {
       T* p = work.data<T>();
       const T f = static_cast<T>(factor);
       const int64_t n = work.numel();
-      if (factor == 0) std::fill_n(p, n, T(0));
-      else
-        for (int64_t i = 0; i < n; ++i) p[i] = fn::math::mul(p[i], f);  // integers wrap
+      parallel_for(n, kScaleGrain, [&](int64_t begin, int64_t end) {
+        if (factor == 0) std::fill(p + begin, p + end, T(0));
+        else
+          for (int64_t i = begin; i < end; ++i) p[i] = fn::math::mul(p[i], f);  // integers wrap
+      });
     });
   if (work.get() != dst.get()) copy_values(*dst, *work);
 }

@@ -54,7 +54,9 @@ def test_few_long_rows_times_a_vector(rows, dtype, error):
     assert (abs(sum_ - (0.5 * wide[2] - 2 * want)) <= 3 * error * scale).all()
 
 
-@pytest.mark.parametrize("m, k, n", [(775, 4, 1291), (1000, 1, 40), (97, 2, 161), (700, 7, 33), (5, 3, 5000)])
+@pytest.mark.parametrize(
+    "m, k, n", [(775, 4, 1291), (1000, 1, 40), (97, 2, 161), (700, 7, 33), (5, 3, 5000), (211, 16, 95), (211, 17, 95)]
+)
 def test_products_with_short_sums(m, k, n):
     a, b, c = numbers(m, k), numbers(k, n, seed=1), numbers(m, n, seed=2)
     x, y, z = (strata.tensor(v) for v in (a, b, c))
@@ -71,6 +73,48 @@ def test_products_with_short_sums(m, k, n):
     product, sum_ = with_threads(own)
     want = a.astype(np.float64) @ b
     assert np.allclose(product, want, rtol=0, atol=1e-5) and np.allclose(sum_, want + c, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("k", [1, 4, 16])
+def test_batches_of_products_with_short_sums(k):
+    a, b, c = numbers(24, 97, k), numbers(24, k, 161, seed=1), numbers(24, 97, 161, seed=2)
+    x, y, z = (strata.tensor(v) for v in (a, b, c))
+    got, turned = with_threads(
+        lambda: [
+            strata.baddbmm(z, x, y, beta=0.5, alpha=-2.0),
+            x @ y.transpose(1, 2).contiguous().transpose(1, 2),
+        ]
+    )
+    product = a.astype(np.float64) @ b.astype(np.float64)
+    np.testing.assert_allclose(got, 0.5 * c - 2 * product, atol=2e-5)
+    np.testing.assert_allclose(turned, product, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "bfloat16", "float32", "int64", "complex128"])
+@pytest.mark.parametrize("n", [0, 1, 255, 4097, 100_003])
+@pytest.mark.parametrize("value", [0, 1])
+def test_constants(dtype, n, value):
+    rows = strata.full((3, n), 1 - value, dtype=getattr(strata, dtype))
+    rows[1].fill_(value)
+    strided = strata.full((n, 3), 1 - value, dtype=getattr(strata, dtype))
+    strided[:, 1].fill_(value)
+    want = np.full((3, n), 1 - value)
+    want[1] = value
+    assert (rows.to(strata.complex128).numpy() == want).all()
+    assert (strided.to(strata.complex128).numpy() == want.T).all()
+
+
+@pytest.mark.parametrize("bins", [1, 4, 100, 5000])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+def test_histograms(bins, dtype):
+    x = strata.tensor(numbers(200_003)).to(getattr(strata, dtype))
+    (got,) = with_threads(lambda: [strata.histc(x.to(strata.float64), bins, -1, 2)])
+    (own,) = with_threads(lambda: [strata.histc(x, bins, -1, 2)])
+    values = x.to(strata.float64).numpy()
+    place = ((values - -1.0) / 3.0 * bins).astype(np.int64).clip(0, bins - 1)
+    want = np.bincount(place[(values >= -1) & (values <= 2)], minlength=bins)
+    assert (got == want).all()
+    assert (own == strata.tensor(want).to(getattr(strata, dtype)).to(strata.float64).numpy()).all()
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ constexpr int64_t kManyRows = 64;              // b is packed
 constexpr int64_t kWork = 64 * 64 * 64;        // multiplications that take as long as waking a thread
 constexpr int64_t kBatchesEach = 4;            // from so many matrices per thread on, matrices are not divided
 constexpr int64_t kRowsTogether = 16 * kRows;  // of one thread, without packing
-constexpr int64_t kLeastDepth = 16;            // a shorter sum takes as long: the result's memory is the limit
 
 // The rows [first, last) of the product, with a and b in place; b has unit stride along n.
 template <class T> void in_place(const Gemm& g, const T* a, const T* b, T* c, int64_t first, int64_t last) {
@@ -37,19 +36,33 @@ template <class T> void in_place(const Gemm& g, const T* a, const T* b, T* c, in
                            c + i * g.c_m + j, g.c_m, std::min(width, g.n - j), static_cast<T>(g.alpha), g.accumulate);
 }
 
+// The same for short sums: few rows at a time and along them, so that the result is written in order.
+template <class T> void in_place_shallow(const Gemm& g, const T* a, const T* b, T* c, int64_t first, int64_t last) {
+  constexpr int64_t kFew = 4;
+  const int64_t width = kVectors * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  for (int64_t i = first; i < last; i += kFew)
+    for (int64_t j = 0; j < g.n; j += width)
+      micro_rows<kFew, T>(std::min<int64_t>(kFew, last - i), g.k, a + i * g.a_m, g.a_m, g.a_k, b + j, g.b_k,
+                          c + i * g.c_m + j, g.c_m, std::min(width, g.n - j), static_cast<T>(g.alpha), g.accumulate);
+}
+
 template <class T> void run(const Gemm& g, const T* a, const T* b, T* c) {
   const int64_t batches = g.batches();
   if (g.m == 0 || g.n == 0 || batches == 0) return;
   // Small: no packing. The panel of b that one column of tiles reads must stay in the L1 cache.
-  if (g.b_n == 1 && g.k <= kDepth && g.n * g.k <= 64 * 256 && (g.m < kManyRows || g.b_k <= 64)) {
-    const int64_t groups = (g.m + kRowsTogether - 1) / kRowsTogether;
-    const int64_t work = std::min(g.m, kRowsTogether) * g.n * std::max(g.k, kLeastDepth);
+  const bool small = g.k <= kDepth && g.n * g.k <= 64 * 256 && (g.m < kManyRows || g.b_k <= 64);
+  if (g.b_n == 1 && (small || gemm_is_shallow(g))) {
+    const int64_t row_work = g.n * std::max(g.k, kShallow);
+    const int64_t together = std::clamp<int64_t>(kWork / row_work / kRows, 1, kRowsTogether / kRows) * kRows;
+    const int64_t groups = (g.m + together - 1) / together;
+    const int64_t work = std::min(g.m, together) * row_work;
     return parallel_for(batches * groups, std::max<int64_t>(1, kWork / work), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         int64_t ao, bo, co;
         g.offsets(i / groups, ao, bo, co);
-        const int64_t first = i % groups * kRowsTogether;
-        in_place(g, a + ao, b + bo, c + co, first, std::min(g.m, first + kRowsTogether));
+        const int64_t first = i % groups * together;
+        const auto part = gemm_is_shallow(g) ? in_place_shallow<T> : in_place<T>;
+        part(g, a + ao, b + bo, c + co, first, std::min(g.m, first + together));
       }
     });
   }
@@ -239,6 +252,7 @@ namespace {
 // Element accesses that take as long as waking a thread: smaller work is not distributed.
 constexpr int64_t kThinWork = 1 << 17;
 constexpr int64_t kThinPieces = 16;
+constexpr int64_t kDotWork = 1 << 16;  // the same for rows times a vector, whose results need no further addition
 
 // A vector times a matrix with unit stride along n, or a column times a row: memory-bound.
 bool is_thin(const Gemm& g) {
@@ -314,7 +328,7 @@ template <class T, class F> bool matrix_vector(const Gemm& g, const T* a, const 
   if (rows < kFewDots && g.k >= 4 * kDotPiece)
     long_dots(rows, g.k, matrix, stride, x, c, step, g.alpha, g.accumulate, f);
   else
-    parallel_for(rows, std::max<int64_t>(1, kThinWork / g.k), [&](int64_t begin, int64_t end) {
+    parallel_for(rows, std::max<int64_t>(1, kDotWork / g.k), [&](int64_t begin, int64_t end) {
       f(end - begin, g.k, matrix + begin * stride, stride, x, c + begin * step, step, static_cast<Factor<T>>(g.alpha),
         g.accumulate);
     });

@@ -31,7 +31,12 @@ void gemm_simd(const Gemm& g, const double* a, const double* b, double* c);
 void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c);  // plain loops
 // A bfloat16 matrix with unit stride along k times a vector, or two vectors; false if it is something else.
 bool gemv_bf16(const Gemm& g, const BFloat16* a, const BFloat16* b, BFloat16* c);
-bool gemm_small(const Gemm& g);             // fits the L1 cache: no threads, no library call
+bool gemm_small(const Gemm& g);  // fits the L1 cache: no threads, no library call
+// Short sums of many results: bound by the memory of the result, so gemm_simd reads a and b in place.
+constexpr int64_t kShallow = 16;
+inline bool gemm_is_shallow(const Gemm& g) {
+  return g.k <= kShallow && g.b_n == 1 && g.c_n == 1 && g.m >= 8 && g.n >= 32;
+}
 bool gemm_is_dots(const Gemm& g);           // dot products with one vector, along unit strides
 bool gemm_is_matrix_vector(const Gemm& g);  // gemm_simd runs at memory speed: better than a library's general product
 // The reference: three nested loops.

@@ -89,6 +89,8 @@ const char* onednn_fits(const Gemm& g, DType dtype) {
   if (g.m == 0 || g.n == 0 || g.k == 0 || g.batches() == 0) return "a size is 0";
   if (dtype == DType::F32 && gemm_small(g)) return "small: our own tiles need neither threads nor a library call";
   if (dtype == DType::F32 && gemm_is_matrix_vector(g)) return "a matrix times a vector: our own loop is faster";
+  if (dtype == DType::F32 && gemm_is_shallow(g))
+    return "short sums: bound by the result's memory, so nothing is packed";
   if (g.batch_dims + 2 > onednn::Matmul::kMaxDims) return "too many batch dimensions";
   if (!plain(g.m, g.k, g.a_m, g.a_k) || !plain(g.k, g.n, g.b_k, g.b_n) || !plain(g.m, g.n, g.c_m, g.c_n))
     return "an operand has no unit stride";

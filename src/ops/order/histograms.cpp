@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/checked.h"
+#include "base/parallel.h"
 #include "cuda/order/histogram.h"
 #include "ops/check_dtype.h"
 #include "ops/reduce/common.h"
@@ -42,18 +43,27 @@ Tensor added_up(const Tensor& x, const Tensor& weights, int64_t bins, double low
     const Tensor place = mul(div(sub(where(inside, v, low), low), high - low), static_cast<double>(bins));
     return added_up({clamp_max(to(place, DType::I64), bins - 1), inside}, weights, bins);
   }
-  const Tensor sums = zeros({bins}, kFloat64);
+  // Counts are whole numbers, so their sum does not depend on the pieces; sums of weights would, and use one piece.
+  constexpr int64_t kPiece = 1 << 15, kMostPieces = 64;
+  const int64_t n = x.numel();
+  const int64_t pieces = weights || bins > kPiece / 8 ? 1 : std::clamp<int64_t>(n / kPiece, 1, kMostPieces);
+  const Tensor tables = zeros({pieces, bins}, kFloat64);
   dispatch_compute(x.dtype(), [&]<class T>() {
     const T* p = x.data<T>();
-    double* to = sums.data<double>();
-    for (int64_t i = 0; i < x.numel(); ++i) {
-      const auto v = static_cast<double>(p[i]);
-      if (!(v >= low && v <= high)) continue;
-      const auto bin = static_cast<int64_t>((v - low) / (high - low) * static_cast<double>(bins));
-      to[std::min(bins - 1, bin)] += weights ? weights.data<double>()[i] : 1;
-    }
+    const double* added = weights ? weights.data<double>() : nullptr;
+    parallel_for(pieces, 1, [&](int64_t first, int64_t last) {
+      for (int64_t piece = first; piece < last; ++piece) {
+        double* to = tables.data<double>() + piece * bins;
+        for (int64_t i = n * piece / pieces, end = n * (piece + 1) / pieces; i < end; ++i) {
+          const auto v = static_cast<double>(p[i]);
+          if (!(v >= low && v <= high)) continue;
+          const auto bin = static_cast<int64_t>((v - low) / (high - low) * static_cast<double>(bins));
+          to[std::min(bins - 1, bin)] += added ? added[i] : 1;
+        }
+      }
+    });
   });
-  return sums;
+  return pieces == 1 ? select(tables, 0, 0) : sum(tables, 0);
 }
 
 // Edges of equal bins from low to high; both from the data if they are equal.
