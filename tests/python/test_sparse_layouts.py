@@ -2,6 +2,7 @@
 indices of the small example are PyTorch 2.15's."""
 
 import copy
+import inspect
 import io
 import pickle
 
@@ -203,3 +204,18 @@ def test_bools_and_integers():
 def test_errors(call, error, text):
     with pytest.raises(error, match=text):
         call(strata.tensor(SMALL))
+
+
+@pytest.mark.parametrize("kind", ["csr", "csc", "bsr", "bsc"])
+def test_constructors_name_themselves_and_their_options(kind):
+    make = getattr(strata, f"sparse_{kind}_tensor")
+    assert list(inspect.signature(make).parameters)[3:] == [
+        "size",
+        "dtype",
+        "device",
+        "pin_memory",
+        "requires_grad",
+        "check_invariants",
+    ]
+    with pytest.raises(TypeError, match=rf"sparse_{kind}_tensor\(\) got an unexpected keyword argument 'foo'"):
+        make([0, 1], [0], [1.0], foo=1)

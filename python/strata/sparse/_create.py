@@ -1,5 +1,8 @@
 """Functions that make sparse tensors."""
 
+import functools
+import inspect
+
 from .. import _C
 from ._tensor import BLOCKS, COLUMNS, COMPRESSED, compressed, coordinates
 
@@ -107,21 +110,43 @@ def sparse_compressed_tensor(
     return _finished(made, requires_grad)
 
 
+def _with_options(function):
+    """The function with the keyword arguments of sparse_compressed_tensor but layout, in its signature and in errors."""
+    keywords = inspect.signature(sparse_compressed_tensor).parameters.values()
+    options = [p for p in keywords if p.kind is p.KEYWORD_ONLY and p.name != "layout"]
+    own = [p for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD]
+    names = {p.name for p in [*own, *options]}
+
+    @functools.wraps(function)
+    def checked(*args, **kwargs):
+        for name in kwargs:
+            if name not in names:
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {name!r}")
+        return function(*args, **kwargs)
+
+    checked.__signature__ = inspect.Signature([*own, *options])
+    return checked
+
+
+@_with_options
 def sparse_csr_tensor(crow_indices, col_indices, values, size=None, **options):
     """A matrix in compressed rows: crow_indices has the place of each row's first element, and one after the last."""
     return sparse_compressed_tensor(crow_indices, col_indices, values, size, layout="sparse_csr", **options)
 
 
+@_with_options
 def sparse_csc_tensor(ccol_indices, row_indices, values, size=None, **options):
     """A matrix in compressed columns: ccol_indices has the place of each column's first element, and one after the last."""
     return sparse_compressed_tensor(ccol_indices, row_indices, values, size, layout="sparse_csc", **options)
 
 
+@_with_options
 def sparse_bsr_tensor(crow_indices, col_indices, values, size=None, **options):
     """A matrix of blocks in compressed rows; values is [count, rows, columns] of the blocks."""
     return sparse_compressed_tensor(crow_indices, col_indices, values, size, layout="sparse_bsr", **options)
 
 
+@_with_options
 def sparse_bsc_tensor(ccol_indices, row_indices, values, size=None, **options):
     """A matrix of blocks in compressed columns; values is [count, rows, columns] of the blocks."""
     return sparse_compressed_tensor(ccol_indices, row_indices, values, size, layout="sparse_bsc", **options)
