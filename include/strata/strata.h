@@ -43,6 +43,7 @@
 #include "ops/linalg/sparse_tensor.h"
 #include "ops/nn/init.h"
 #include "record/precision.h"
+#include "strata/compile.h"
 #include "strata/functions.h"
 #include "strata/methods.h"
 #include "strata/nn/modules.h"

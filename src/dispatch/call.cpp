@@ -9,6 +9,7 @@
 #include "dispatch/autocast.h"
 #include "dispatch/choose.h"
 #include "dispatch/complex.h"
+#include "dispatch/deferred.h"
 #include "dispatch/devices.h"
 #include "dispatch/memory.h"
 #include "record/formula.h"
@@ -151,7 +152,7 @@ bool may_have_to_wrap(const Call& c) {
     if (c.outs[o].dtype() == DType::U64) call_inplace(bitwise_xor, Args(outs[o], INT64_MIN));
 }
 
-void run_kernel(const Call& c) {
+void run_on_values(const Call& c) {
   if (c.op.ordered_uint64 && c.args.tensor(0).dtype == DType::U64) [[unlikely]]
     return run_in_signed_order(c);
   if (may_have_to_wrap(c)) [[unlikely]] {
@@ -161,6 +162,14 @@ void run_kernel(const Call& c) {
     return run_somewhere_or_here(wrapped);
   }
   run_somewhere_or_here(c);
+}
+
+void run_kernel(const Call& c) {
+  if (promising.load(std::memory_order_relaxed)) [[unlikely]] {
+    const BeforeKernel ready(c);
+    return run_on_values(c);
+  }
+  run_on_values(c);
 }
 
 // Whether there is a NaN. Float8 has no arithmetic.
@@ -234,6 +243,8 @@ inline void check_args(const OpRecord& op, const Args& args) {
 
 // New tensor objects with dtype and shape, no memory yet.
 void infer(const Call& c) {
+  if (promising.load(std::memory_order_relaxed) && !c.op.formulas) [[unlikely]]
+    need_arguments(c);  // the shape may depend on values
   for (uint32_t o = 0; o < c.op.outputs; ++o) {
     c.outs[o] = Ref<TensorImpl>::adopt(TensorImpl::make());
     c.outs[o]->numel = -1;
@@ -345,13 +356,15 @@ void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
     run_view(op, args, outs);
   } else {
     infer(c);
-    if (devices_in_use) [[unlikely]] {  // the allocator records the op
-      Scoped running(thread_state.op, &op);
-      allocate(c);
-    } else {
-      allocate(c);
+    if (!promising.load(std::memory_order_relaxed) || !defer(c)) [[likely]] {
+      if (devices_in_use) [[unlikely]] {  // the allocator records the op
+        Scoped running(thread_state.op, &op);
+        allocate(c);
+      } else {
+        allocate(c);
+      }
+      run_kernel(c);
     }
-    run_kernel(c);
     if (op.written) [[unlikely]]
       count_writes(op, args);
   }
@@ -383,6 +396,7 @@ std::vector<Tensor> call_list(const OpRecord& op, const Args& args) {
 static void store(const Tensor& value, TensorImpl& target) {
   static const OpRecord& copy = find_op("copy");
   Tensor out = Ref<TensorImpl>::share(&target);
+  need_values(target.storage.get(), "copy");
   run_kernel(Call{copy, Args(out, value, false), &out});
 }
 
@@ -480,6 +494,7 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
   if (tracked || self.base || self.inference) check_inplace(self, tracked, name);
   if (tracked) renew_views(args);
   if (const auto composite = composite_of(op, args)) {
+    need_values(self.storage.get(), name);
     compose_inplace(op, composite, args, tracked);
     return args.share(0);
   }
@@ -491,6 +506,7 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
              cut = differentiable && !op.grad_fn && args.share(0).requires_grad();
   OldValues before;
   if (record || cut) {
+    need_values(self.storage.get(), name);
     uint32_t needed = op.grad_fn ? op.saved_inputs : 0;
     if (op.saved_for_second && !(args.size > 1 && args.is_tensor(1) && edge_to(args.tensor(1))))
       needed &= ~op.saved_for_second;
@@ -505,7 +521,11 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
     (op.broadcasts || op.updates_input) && out.dtype() == self.dtype && !overlaps_partly(args, nullptr, op.broadcasts);
   if (direct) {
     out = Ref<TensorImpl>::share(&self);
-    run_kernel(Call{op, args, &out});
+    const Call write{op, args, &out};
+    if (!promising.load(std::memory_order_relaxed) || before || !defer(write)) [[likely]] {
+      need_values(self.storage.get(), name);
+      run_kernel(write);
+    }
   } else {
     out->allocate();
     run_kernel(plan);
@@ -538,6 +558,7 @@ void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
   check_out(op, args, outs);
   for (uint32_t o = 0; o < op.outputs; ++o)
     if (outs[o]) check_inplace(*outs[o], false, op.name.c_str());
+  for (uint32_t o = 0; o < op.outputs; ++o) need_values(outs[o]->storage.get(), op.name.c_str());
   std::vector<Tensor> values(op.outputs);
   std::optional<OnDeviceOf> there;  // an op without tensors runs on the device of its output
   if (devices_in_use && op.outputs && !op.needed) [[unlikely]]

@@ -192,4 +192,10 @@ template <class F> PyType_Slot slot(int id, F* f) { return {id, reinterpret_cast
 inline PyType_Slot doc_slot(const char* text) { return {Py_tp_doc, const_cast<char*>(text)}; }
 template <class F> PyCFunction method(F* f) { return reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(f)); }
 
+// compile.cpp: calls of functions whose ops are deferred.
+PyObject* py_call_deferred(PyObject*, PyObject* const* given, Py_ssize_t n);
+PyObject* py_call_explained(PyObject*, PyObject* const* given, Py_ssize_t n);
+PyObject* py_defer_everywhere(PyObject*, PyObject* least);
+PyObject* py_set_least_deferred(PyObject*, PyObject* least);
+
 }  // namespace strata::python

@@ -309,6 +309,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
       held->shape[d] = t.shape[d];
       held->strides[d] = t.strides[d] * item;
     }
+    need_values(t.storage.get(), "numpy");
     if (writable) t.storage->shared = true;
     *view = {t.data,
              Py_NewRef(self),

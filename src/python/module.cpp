@@ -347,6 +347,12 @@ PyMethodDef functions[] = {
    "set_workspace_limit($module, bytes, /)\n--\n\nBytes that a kernel may take besides its results; those that need "
    "more are passed over. None lifts the limit."},
   {"_prefer_kernel", py_prefer_kernel, METH_O, "For tests: the kernel that explained calls take where it is ready."},
+  {"_call_deferred", method(py_call_deferred), METH_FASTCALL,
+   "_call_deferred(function, args, kwargs): calls it; its pointwise ops are fused."},
+  {"_call_explained", method(py_call_explained), METH_FASTCALL,
+   "_call_explained(function, args, kwargs): the same; returns the result and the groups of fused ops."},
+  {"_defer_everywhere", py_defer_everywhere, METH_O, "From now on, ops of this thread with at least so many elements are fused."},
+  {"_set_least_deferred", py_set_least_deferred, METH_O, "Sets the least number of elements of a fused op; returns the previous one."},
   {"_forget_tuning", py_forget_tuning, METH_NOARGS, "Forgets the times that tune() measured."},
   {"_save_tuning", py_save_tuning, METH_NOARGS, "Adds the times that tune() measured on GPUs to their files."},
   {"_tuning_file", py_tuning_file, METH_O, "The file of a device's times; empty if nothing is kept."},

@@ -160,8 +160,12 @@ PyObject* method_dim(PyObject* self, PyObject*) { return PyLong_FromLong(impl_of
 PyObject* method_numel(PyObject* self, PyObject*) { return PyLong_FromLongLong(impl_of(self)->numel); }
 PyObject* method_element_size(PyObject* self, PyObject*) { return PyLong_FromSize_t(size_of(impl_of(self)->dtype)); }
 PyObject* method_data_ptr(PyObject* self, PyObject*) {
-  if (impl_of(self)->storage) impl_of(self)->storage->shared = true;
-  return PyLong_FromVoidPtr(impl_of(self)->data);
+  return guarded([&] {
+    const TensorImpl& t = *impl_of(self);
+    need_values(t.storage.get(), "data_ptr");
+    if (t.storage) t.storage->shared = true;
+    return PyLong_FromVoidPtr(t.data);
+  });
 }
 PyObject* method_storage_offset(PyObject* self, PyObject*) {
   return PyLong_FromLongLong(impl_of(self)->storage_offset());
@@ -251,6 +255,7 @@ PyObject* method_storage_bytes(PyObject* self, PyObject*) {
     bytes->set_shape({&n, 1});
     bytes->set_contiguous_strides();
     bytes->storage = t->storage;
+    need_values(t->storage.get(), "untyped_storage");
     bytes->data = t->storage ? t->storage->data : nullptr;
     return wrap(std::move(bytes));
   });

@@ -14,6 +14,7 @@
 #include "base/fork.h"
 #include "base/host_memory.h"
 #include "tensor/memory_checks.h"
+#include "tensor/promise.h"
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/asan_interface.h>
 #endif
@@ -314,6 +315,8 @@ void Storage::destroy(Storage* b) {
     ++local.header_count;
     return push(local.headers, b);
   }
+  if (b->owner) [[unlikely]]
+    drop_promise(*b);
   guard(b, 0);
   const uint32_t i = b->size_class;
   if (i < kLocalClasses) {

@@ -33,7 +33,7 @@ struct STRATA_API alignas(64) Storage {
     Storage* next;           // link in a free list
     void (*release)(void*);  // for external memory
   };
-  void* owner = nullptr;                   // argument of release
+  void* owner = nullptr;                   // argument of release; of own memory, see tensor/promise.h
   std::atomic<Derived*> derived{nullptr};  // guarded by its creator (cpu/packed.cpp)
 
   // Counts all writes; compared by caches of derived values.

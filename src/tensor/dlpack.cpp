@@ -43,6 +43,7 @@ DLManagedTensor* export_tensor(const Tensor& t) {
   STRATA_CHECK(!t->storage || !t->storage->read_only, Runtime,
                "a DLPack capsule cannot say that its memory is read-only; clone() the tensor first");
   const DLDataType type = code_of(t.dtype());
+  need_values(t->storage.get(), "dlpack");
   if (t->storage) t->storage->shared = true;
   auto* e = new Exported{{}, alias(*t), {}, {}};  // keeps this memory, even if the tensor is changed later
   for (int d = 0; d < t.dim(); ++d) {

@@ -151,6 +151,7 @@ std::ostream& operator<<(std::ostream& out, const Tensor& t) {
 std::string Tensor::to_string() const {
   if (!get()) return "Tensor()";
   const TensorImpl& t = *get();
+  need_values(t.storage.get(), "print");
   const std::string prefix = "tensor(";
   const auto indent = static_cast<int64_t>(prefix.size());
   std::vector<std::string> suffixes;

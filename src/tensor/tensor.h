@@ -12,6 +12,7 @@
 #include "tensor/device_hooks.h"
 #include "tensor/dtype.h"
 #include "tensor/options.h"
+#include "tensor/promise.h"
 #include "tensor/values.h"
 
 namespace strata {
@@ -217,7 +218,11 @@ inline bool Tensor::requires_grad() const {  // a view also reflects writes to i
   const TensorImpl& t = checked();
   return t.requires_grad || (t.base && t.base->rebases != t.rebases && t.base->requires_grad);
 }
-inline std::byte* Tensor::bytes() const { return checked().data; }
+inline std::byte* Tensor::bytes() const {
+  const TensorImpl& t = checked();
+  need_values(t.storage.get(), "data");
+  return t.data;
+}
 template <class T> T* Tensor::data() const {
   using Element = std::remove_cv_t<T>;
   const TensorImpl& t = checked();
@@ -227,6 +232,7 @@ template <class T> T* Tensor::data() const {
     if (t.dtype != dtype_of<Element> && real_type(t.dtype) != dtype_of<Element>) [[unlikely]]
       refuse_element_type(t, dtype_of<Element>);
   }
+  need_values(t.storage.get(), "data");
   return reinterpret_cast<T*>(t.data);
 }
 

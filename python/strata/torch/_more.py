@@ -4,7 +4,7 @@ import importlib
 
 _MODULES = """_utils accelerator compiler distributed functional hub jit overrides profiler quasirandom return_types storage types version
 __config__""".split()
-_FUNCTIONS = """_assert batch_norm compile compiled_with_cxx11_abi dropout_ embedding get_deterministic_debug_mode get_device
+_FUNCTIONS = """_assert batch_norm compiled_with_cxx11_abi dropout_ embedding get_deterministic_debug_mode get_device
 get_device_module get_file_path get_num_interop_threads gradient instance_norm is_anomaly_enabled is_conj is_distributed is_inference is_neg
 is_same_size is_signed is_warn_always_enabled kl_div norm_except_dim pca_lowrank poisson range set_anomaly_enabled
 set_deterministic_debug_mode set_flush_denormal set_num_interop_threads set_warn_always svd_lowrank typename view_copy split_with_sizes_copy _chunk_cat embedding_bag

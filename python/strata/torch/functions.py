@@ -1,24 +1,10 @@
 """Top-level functions of PyTorch that few programs call; strata.<name> finds them when they are first used."""
 
-import functools
 import os
-import warnings
 
 import strata
 
 from .. import _C
-
-_warned = set()
-
-
-def compile(model=None, *, fullgraph=False, dynamic=None, backend="inductor", mode=None, options=None, disable=False):
-    """The model or function itself: Strata runs every op at once and has no compiler of graphs yet. Warns once."""
-    if model is None:
-        return functools.partial(compile, backend=backend, disable=disable)
-    if not disable and "compile" not in _warned:
-        _warned.add("compile")
-        warnings.warn("compile() returns the model as it is: Strata runs it op by op", UserWarning, stacklevel=2)
-    return model
 
 
 @_C._overridable

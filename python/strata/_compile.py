@@ -1,0 +1,134 @@
+"""strata.compile(): a function or module whose pointwise ops are computed in groups, with the results of single ops."""
+
+import functools
+import inspect
+import os
+import warnings
+
+from . import _C
+from .nn import Module
+
+# PyTorch's names of back ends are accepted, so that its programs run; all mean this compiler.
+BACKENDS = ("strata", "inductor", "aot_eager", "cudagraphs", "eager")
+MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+_SWITCH = os.environ.get("STRATA_COMPILE", "1")
+
+
+class Explanation:
+    """The groups of ops that one call of a compiled function computed together. Print it, or read `groups`, a list of dicts."""
+
+    def __init__(self, groups):
+        self.groups = groups
+
+    def __str__(self):
+        if not self.groups:
+            return "no ops were fused: the function has no pointwise ops of 16384 or more elements on the CPU"
+        lines = []
+        for number, g in enumerate(self.groups, 1):
+            names = [name.rsplit(".", 1)[-1] for name in g["ops"]]
+            saved = g["bytes_one_by_one"] - g["bytes"]
+            lines.append(f"{number}. {len(names)} ops on {list(g['shape'])}: {', '.join(names)}")
+            lines.append(f"   ended by {g['ended_by']}; {g['stored']} results stored, {g['dropped']} ops not needed")
+            lines.append(f"   {_bytes(g['bytes'])} of memory traffic, {_bytes(saved)} less than one by one")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _bytes(n):
+    for unit in ("B", "KB", "MB"):
+        if n < 1000:
+            return f"{n:.3g} {unit}"
+        n /= 1000
+    return f"{n:.3g} GB"
+
+
+class CompiledFunction:
+    """A function that computes its pointwise ops in groups; see compile()."""
+
+    def __init__(self, function):
+        functools.update_wrapper(self, function)
+        self._function = function
+
+    def __call__(self, *args, **kwargs):
+        return _C._call_deferred(self._function, args, kwargs)
+
+    def __get__(self, owner, kind=None):
+        return self if owner is None else functools.partial(self, owner)
+
+    def explain(self, *args, **kwargs):
+        """Calls the function, and returns the groups of ops that were computed together."""
+        return Explanation(_C._call_explained(self._function, args, kwargs)[1])
+
+    def __repr__(self):
+        return f"<compiled {self._function!r}>"
+
+
+class OptimizedModule(Module):
+    """A module whose calls are compiled. Its attributes are those of the module it was made from, `_orig_mod`."""
+
+    def __init__(self, module):
+        super().__init__()
+        self.__dict__["_compiled"] = CompiledFunction(module)
+        self._modules["_orig_mod"] = module
+        self.__dict__["training"] = module.training
+
+    def __call__(self, *args, **kwargs):
+        return self._compiled(*args, **kwargs)
+
+    forward = __call__
+
+    def explain(self, *args, **kwargs):
+        """Calls the module, and returns the groups of ops that were computed together."""
+        return self._compiled.explain(*args, **kwargs)
+
+    def __getattr__(self, name):
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "_modules" or "_orig_mod" not in self.__dict__.get("_modules", {}):
+                raise
+            return getattr(self._modules["_orig_mod"], name)
+
+    def __setattr__(self, name, value):
+        if name in self.__dict__ or "_orig_mod" not in self.__dict__.get("_modules", {}):
+            return super().__setattr__(name, value)
+        setattr(self._modules["_orig_mod"], name, value)
+
+    def __reduce__(self):
+        return OptimizedModule, (self._modules["_orig_mod"],)
+
+
+def compile(model=None, *, fullgraph=False, dynamic=None, backend="strata", mode=None, options=None, disable=False):
+    """A function or module that gives the same results and computes pointwise ops on the CPU in groups.
+
+    A group is computed in one pass over memory, when one of its results is needed, or when the function returns; results that
+    nobody holds by then are not stored. Python code runs at every call, so nothing can be out of date: shapes, control flow,
+    hooks and exceptions are those of the plain call, and there are no graph breaks (`fullgraph` and `dynamic` are accepted and
+    change nothing). `compiled.explain(...)` shows the groups. `STRATA_COMPILE=0` in the environment returns the model itself.
+    """
+    if model is None:
+        return functools.partial(
+            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
+        )
+    if not callable(model):
+        raise TypeError(f"compile: expected a function or a module, got {type(model).__name__}")
+    if not callable(backend) and backend not in BACKENDS:
+        raise ValueError(f"compile: there is no backend {backend!r}; expected one of {', '.join(BACKENDS)}")
+    if mode not in MODES:
+        raise ValueError(f"compile: there is no mode {mode!r}; expected one of {', '.join(map(str, MODES))}")
+    if inspect.iscoroutinefunction(model) or inspect.isasyncgenfunction(model):
+        raise TypeError("compile: a coroutine runs after its call has returned; compile the functions that it calls instead")
+    if callable(backend):
+        warnings.warn("compile: a backend that is a function gets no graph here, so it is not called", stacklevel=2)
+    if disable or backend == "eager" or _SWITCH == "0":
+        return model
+    if isinstance(model, OptimizedModule | CompiledFunction):
+        return model
+    return OptimizedModule(model) if isinstance(model, Module) else CompiledFunction(model)
+
+
+if _SWITCH == "everywhere":  # for tests: all ops of the main thread, also the smallest
+    _C._defer_everywhere(1)
+elif _SWITCH not in ("", "0", "1"):
+    warnings.warn(f"STRATA_COMPILE={_SWITCH} is unknown; expected 0, 1 or everywhere", stacklevel=1)

@@ -1,0 +1,313 @@
+#include "dispatch/deferred.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+
+#include "base/trace.h"
+#include "cpu/pointwise/tiles.h"
+#include "record/formula.h"
+
+namespace strata {
+namespace {
+
+constexpr size_t kMaxSteps = 64, kMaxTensors = 32;  // of a group
+std::atomic<int64_t> least_deferred{16384};         // fewer elements stay in the L1 cache without fusion
+std::atomic<bool> fills_promised{false};
+
+// The deferred ops of one thread. Other threads may need a value, or drop a result: hence the lock.
+class Group final : public Promiser {
+ public:
+  std::vector<FusedGroup>* report = nullptr;
+
+  // A result without memory gets some; one that has memory is written to, after all steps so far.
+  void add(const Call& c, const Formula& f, DType common) {
+    const std::lock_guard lock(mutex_);
+    const TensorImpl& out = *c.out();
+    const bool overwrites = out.storage.get();
+    const DType compute = dispatch_compute(common, []<class T>() { return dtype_of<T>; });
+    if (!steps_.empty() && (compute != program_.compute || !same_shape(out))) compute_all(c.op.name.c_str());
+    if (steps_.size() == kMaxSteps || program_.tensors.size() + f.inputs > kMaxTensors) compute_all("a full group");
+    if (steps_.empty()) {
+      program_.compute = compute;
+      program_.shape.assign(out.shape, out.shape + out.ndim);
+    }
+    cpu::TileStep step;
+    step.formula = &f;
+    step.type = out.dtype;
+    for (int k = 0; k < f.inputs; ++k)
+      if (c.args.is_tensor(k)) take_promised(c.args.tensor(k), c.op.name.c_str());
+    if (overwrites) prepare_to_overwrite(out, c.op.name.c_str());
+    dispatch_compute(common, [&]<class T>() {
+      T members[kMaxMembers];
+      read_members(f, c.args, members);
+      for (int k = 0; k < f.members; ++k) std::memcpy(&step.members[k], &members[k], sizeof(T));
+      for (int k = 0; k < f.inputs; ++k) {
+        const Value& v = c.args[k];
+        if (v.tag == Tag::Tensor) {
+          step.from[k] = source_of(*v.tensor);
+          continue;
+        }
+        const T number = number_operand<T>(f, v, k, common);
+        step.from[k] = cpu::TileStep::kNumber;
+        std::memcpy(&step.numbers[k], &number, sizeof number);
+      }
+    });
+    if (!overwrites) {
+      c.outs[0]->allocate();
+      if (fills_promised.load(std::memory_order_relaxed)) std::memset(out.data, 0xff, out.storage->requested);
+    }
+    for (Step& s : steps_)  // this result replaces an earlier one, which later steps do not read
+      if (s.memory == out.storage.get()) s.memory = nullptr;
+    step.to = out.data;
+    program_.steps.push_back(step);
+    steps_.push_back({&c.op, out.storage.get(), static_cast<int64_t>(size_of(out.dtype))});
+    set_promiser(*out.storage, this);
+  }
+
+  void keep(const char* why) override {
+    const std::lock_guard lock(mutex_);
+    compute_all(why);
+  }
+  void drop(const Storage& storage) override {
+    const std::lock_guard lock(mutex_);
+    for (Step& s : steps_)
+      if (s.memory == &storage) s.memory = nullptr;
+  }
+
+ private:
+  struct Step {
+    const OpRecord* op;
+    Storage* memory;  // of the result; null: dropped
+    int64_t item;     // bytes per element
+  };
+
+  bool same_shape(const TensorImpl& t) const {
+    return std::equal(program_.shape.begin(), program_.shape.end(), t.shape, t.shape + t.ndim);
+  }
+  // The step whose result this tensor is, or -1. Another view of that memory is no operand of a tile.
+  int step_of(const TensorImpl& t) const {
+    for (size_t i = steps_.size(); i-- > 0;)
+      if (steps_[i].memory == t.storage.get()) {
+        const cpu::TileStep& s = program_.steps[i];
+        return t.data == s.to && t.contiguous && same_shape(t) && t.dtype == s.type ? static_cast<int>(i) : -1;
+      }
+    return -1;
+  }
+  // Computes an operand that is promised, unless it is a result of this group.
+  void take_promised(const TensorImpl& t, const char* op) {
+    Promiser* const promiser = promiser_of(*t.storage);
+    if (!promiser) return;
+    if (promiser != this) promiser->keep(op);
+    else if (step_of(t) < 0) compute_all(op);
+  }
+  // Memory that is written in place must be read and written by the same elements of a tile, and by no other view.
+  void prepare_to_overwrite(const TensorImpl& out, const char* op) {
+    Promiser* const promiser = promiser_of(*out.storage);
+    bool apart = promiser && (promiser != this || step_of(out) < 0);
+    for (const Tensor& t : program_.tensors)
+      apart |= t->storage.get() == out.storage.get() && !same_view(*t, out);
+    if (!apart) return;
+    if (promiser && promiser != this) promiser->keep(op);
+    compute_all(op);
+  }
+  int16_t source_of(const TensorImpl& t) {
+    if (promiser_of(*t.storage) == this) return static_cast<int16_t>(step_of(t));
+    std::vector<Tensor>& known = program_.tensors;
+    for (size_t i = 0; i < known.size(); ++i)
+      if (same_view(*known[i], t)) return static_cast<int16_t>(~i);
+    known.push_back(alias(t));  // a copy: the tensor itself may get other memory before this group is computed
+    return static_cast<int16_t>(~(known.size() - 1));
+  }
+  static bool same_view(const TensorImpl& a, const TensorImpl& b) {
+    return a.data == b.data && a.dtype == b.dtype && a.same_shape(b) &&
+           std::equal(a.strides, a.strides + a.ndim, b.strides);
+  }
+
+  void compute_all(const char* why) {
+    if (steps_.empty()) return;
+    cpu::TileProgram program = needed_steps();
+    if (report) report->push_back(described(program, why));
+    if (!program.steps.empty()) {
+      tracing::Span span(tracing::Layer::Kernel, "fused");
+      if (span.active()) span.detail(names());
+      cpu::run_tiles(program);
+    }
+    for (const Step& s : steps_)
+      if (s.memory) set_promiser(*s.memory, nullptr);
+    steps_.clear();
+    program_.steps.clear();
+    program_.tensors.clear();
+  }
+
+  // The steps whose results are held or used by such steps, with the tensors they read.
+  cpu::TileProgram needed_steps() const {
+    const size_t n = steps_.size();
+    std::vector<bool> needed(n), read(program_.tensors.size());
+    for (size_t i = n; i-- > 0;) {
+      if (steps_[i].memory) needed[i] = true;
+      if (!needed[i]) continue;
+      const cpu::TileStep& s = program_.steps[i];
+      for (int k = 0; k < s.formula->inputs; ++k) {
+        if (s.from[k] == cpu::TileStep::kNumber) continue;
+        if (s.from[k] >= 0) needed[static_cast<size_t>(s.from[k])] = true;
+        else read[static_cast<size_t>(~s.from[k])] = true;
+      }
+    }
+    cpu::TileProgram p;
+    p.compute = program_.compute;
+    p.shape = program_.shape;
+    std::vector<int16_t> tensor_at(read.size()), step_at(n);
+    for (size_t i = 0; i < read.size(); ++i)
+      if (read[i]) {
+        tensor_at[i] = static_cast<int16_t>(~p.tensors.size());
+        p.tensors.push_back(program_.tensors[i]);
+      }
+    for (size_t i = 0; i < n; ++i) {
+      if (!needed[i]) continue;
+      step_at[i] = static_cast<int16_t>(p.steps.size());
+      cpu::TileStep& s = p.steps.emplace_back(program_.steps[i]);
+      if (!steps_[i].memory) s.to = nullptr;
+      for (int k = 0; k < s.formula->inputs; ++k) {
+        if (s.from[k] == cpu::TileStep::kNumber) continue;
+        s.from[k] = s.from[k] >= 0 ? step_at[static_cast<size_t>(s.from[k])] : tensor_at[static_cast<size_t>(~s.from[k])];
+      }
+    }
+    return p;
+  }
+
+  std::string names() const {
+    std::string all;
+    for (const Step& s : steps_) all += (all.empty() ? "" : " ") + s.op->name;
+    return all;
+  }
+  FusedGroup described(const cpu::TileProgram& p, const char* why) const {
+    FusedGroup g;
+    g.shape = p.shape;
+    g.ended_by = why;
+    const int64_t n = checked_numel(Shape(p.shape.data(), p.shape.size()));
+    const auto bytes_of = [](const Tensor& t) { return t.numel() * static_cast<int64_t>(size_of(t.dtype())); };
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const Step& s = steps_[i];
+      g.ops.push_back(s.op->name);
+      g.stored += s.memory != nullptr;
+      g.bytes_one_by_one += n * s.item;
+      if (s.memory) g.bytes += n * s.item;
+      const cpu::TileStep& t = program_.steps[i];
+      for (int k = 0; k < t.formula->inputs; ++k) {
+        if (t.from[k] == cpu::TileStep::kNumber) continue;
+        g.bytes_one_by_one += t.from[k] >= 0 ? n * steps_[static_cast<size_t>(t.from[k])].item
+                                             : bytes_of(program_.tensors[static_cast<size_t>(~t.from[k])]);
+      }
+    }
+    for (const Tensor& t : p.tensors) g.bytes += bytes_of(t);
+    g.dropped = steps_.size() - p.steps.size();
+    return g;
+  }
+
+  std::mutex mutex_;
+  cpu::TileProgram program_;
+  std::vector<Step> steps_;  // of the program, in the same order
+};
+
+struct ThreadDeferral {
+  int depth = 0;         // of nested Deferrals
+  int in_kernel = 0;     // kernels made of ops read their results directly
+  Group* group = nullptr;
+};
+STRATA_THREAD_LOCAL_DECL thread_local constinit ThreadDeferral mine;
+
+// Groups are never destroyed; that of a thread that has ended serves another.
+class Groups {
+ public:
+  Group* take() {
+    const std::lock_guard lock(mutex_);
+    if (free_.empty()) return new Group;
+    Group* g = free_.back();
+    free_.pop_back();
+    return g;
+  }
+  void give(Group* g) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(g);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Group*> free_;
+};
+Groups& groups() {
+  static auto* all = new Groups;  // never destroyed: threads may end later
+  return *all;
+}
+
+// Whether somebody outside may write to the memory without telling dispatch.
+bool is_exposed(const Storage& s) { return s.shared || (s.external && !s.read_only); }
+
+}  // namespace
+
+Deferral::Deferral(std::vector<FusedGroup>* report) : report_before_(nullptr) {
+  if (mine.depth++ == 0) {
+    mine.group = groups().take();
+    own_promiser = mine.group;
+    promising.fetch_add(1, std::memory_order_relaxed);
+  }
+  report_before_ = mine.group->report;
+  if (report) mine.group->report = report;
+}
+Deferral::~Deferral() {
+  mine.group->keep("return");
+  mine.group->report = report_before_;
+  if (--mine.depth > 0) return;
+  promising.fetch_sub(1, std::memory_order_relaxed);
+  own_promiser = nullptr;
+  groups().give(std::exchange(mine.group, nullptr));
+}
+
+int64_t set_least_deferred(int64_t elements) { return least_deferred.exchange(elements, std::memory_order_relaxed); }
+
+void fill_promised(bool on) { fills_promised.store(on, std::memory_order_relaxed); }
+
+bool defer(const Call& c) {
+  if (!mine.depth || mine.in_kernel || !c.op.formulas) return false;
+  if (thread_state.reference_only || thread_state.explain || thread_state.anomaly_mode || thread_state.tuning) return false;
+  const TensorImpl& out = *c.out();
+  if (out.device.type != DeviceType::Cpu || !out.contiguous || out.numel == 0 ||
+      (out.storage && is_exposed(*out.storage)) || out.numel < least_deferred.load(std::memory_order_relaxed))
+    return false;
+  const Formula& f = formula_of(c);
+  const DType common = computed_type(f, c);
+  // Integers that wrap, unsigned order and divisors that must be checked are left to the kernels.
+  if (!is_floating(common) || size_of(common) == 1) return false;
+  const bool compiled = dispatch_compute(common, [&]<class T>() { return cpu::tile_loop<T>(f) != nullptr; });
+  if (!compiled) return false;
+  for (int k = 0; k < f.inputs; ++k) {
+    if (!c.args.is_tensor(k)) continue;
+    const TensorImpl& t = c.args.tensor(k);
+    if (t.device.type != DeviceType::Cpu || !t.storage || is_exposed(*t.storage) || is_complex(t.dtype)) return false;
+  }
+  mine.group->add(c, f, common);
+  return true;
+}
+
+void need_arguments(const Call& c) {
+  const auto need = [&](const TensorImpl& t) {
+    if (!t.storage) return;
+    if (Promiser* promiser = promiser_of(*t.storage)) promiser->keep(c.op.name.c_str());
+  };
+  for (const Value& v : c.args) {
+    if (v.tag == Tag::Tensor) need(*v.tensor);
+    if (v.tag == Tag::Tensors)
+      for (const Tensor& t : v.tensor_list())
+        if (t) need(*t);
+  }
+}
+
+BeforeKernel::BeforeKernel(const Call& c) {
+  if (mine.group && c.op.written) mine.group->keep(c.op.name.c_str());  // deferred ops may read what the kernel overwrites
+  need_arguments(c);
+  ++mine.in_kernel;
+}
+BeforeKernel::~BeforeKernel() { --mine.in_kernel; }
+
+}  // namespace strata

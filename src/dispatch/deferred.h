@@ -1,0 +1,61 @@
+// Deferred ops: inside a Deferral, pointwise ops on the CPU are not computed when they are called. Their results get promised
+// memory (tensor/promise.h), and a group of them is computed in one pass when a value is needed, or when the Deferral ends.
+// Results that nobody holds by then are never stored. Everything else (shapes, errors, gradients, random numbers) happens as
+// usual when the op is called.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "record/op.h"
+#include "tensor/promise.h"
+
+namespace strata {
+
+// One computed group, for explain().
+struct FusedGroup {
+  std::vector<std::string> ops;   // in the order of the calls
+  std::vector<int64_t> shape;     // of all results
+  size_t stored = 0;              // results that somebody held
+  size_t dropped = 0;             // ops that were not computed, because nobody needed their results
+  int64_t bytes = 0;              // read and written
+  int64_t bytes_one_by_one = 0;   // the same, had each op run alone
+  std::string ended_by;           // the op or method that needed a value
+};
+
+// While it exists, ops that this thread calls are deferred. May be nested; the outermost one computes what is left when it is
+// destroyed.
+class STRATA_API Deferral {
+ public:
+  // A list in `report` gets the groups that are computed meanwhile.
+  explicit Deferral(std::vector<FusedGroup>* report = nullptr);
+  ~Deferral();
+  Deferral(const Deferral&) = delete;
+  Deferral& operator=(const Deferral&) = delete;
+
+ private:
+  std::vector<FusedGroup>* report_before_;
+};
+// For tests: the least number of elements of a deferred op. Small results are computed at once, which costs less.
+STRATA_API int64_t set_least_deferred(int64_t elements);  // returns the previous number
+// For tests: promised memory is filled with NaNs, so that a read before the values are computed shows.
+STRATA_API void fill_promised(bool on);
+
+// begin internal
+// For dispatch, which calls these only while promises exist.
+
+// Defers a call whose result has a dtype and a shape. A result without memory gets some; one that has memory is overwritten. False:
+// the call must run now.
+bool defer(const Call& c);
+void need_arguments(const Call& c);  // computes the arguments that are promised
+// Computes what a kernel is about to read, and keeps the ops inside it from being deferred. Calls that write to memory that they
+// did not allocate compute everything first (need_values): a deferred op may read it.
+class BeforeKernel {
+ public:
+  explicit BeforeKernel(const Call& c);
+  ~BeforeKernel();
+  BeforeKernel(const BeforeKernel&) = delete;
+  BeforeKernel& operator=(const BeforeKernel&) = delete;
+};
+// end internal
+
+}  // namespace strata

@@ -1,0 +1,46 @@
+// Promised memory: a storage whose values are not computed yet. A compiled function defers ops and gives their results such
+// storages (dispatch/deferred.h). Kernels get computed values from dispatch; everything else that reads or hands out memory
+// calls need_values() first.
+#pragma once
+#include <atomic>
+
+#include "tensor/allocator.h"
+
+namespace strata {
+
+// Computes the values of promised storages. Objects of this type are never destroyed, so that any thread may call them.
+struct STRATA_API Promiser {
+  // Computes all values that it has promised. `why` is for reports: the name of the op or method that needs them.
+  virtual void keep(const char* why) = 0;
+  // This storage is destroyed: its values are not needed any more.
+  virtual void drop(const Storage& storage) = 0;
+
+ protected:
+  ~Promiser() = default;
+};
+
+// Number of threads that have promised values; 0 in a process that compiles nothing.
+STRATA_API extern std::atomic<int> promising;
+// The promiser of this thread, or null.
+STRATA_API STRATA_THREAD_LOCAL_DECL extern thread_local constinit Promiser* own_promiser;
+
+// Whose values they are, or null if they are computed. Memory of the allocator has no other owner.
+inline Promiser* promiser_of(const Storage& s) {
+  if (s.external) return nullptr;
+  return static_cast<Promiser*>(
+    std::atomic_ref<void*>(const_cast<Storage&>(s).owner).load(std::memory_order_acquire));
+}
+inline void set_promiser(Storage& s, Promiser* promiser) {
+  std::atomic_ref<void*>(s.owner).store(promiser, std::memory_order_release);
+}
+
+[[gnu::cold]] void drop_promise(Storage& s);  // the storage is destroyed
+[[gnu::cold]] STRATA_API void keep_promises(const Storage* s, const char* why);
+// Before values of a tensor are read, or its address is given to somebody who may write to it: everything that this thread
+// has deferred is computed, since it may read that memory; so are the values themselves.
+inline void need_values(const Storage* s, const char* why) {
+  if (promising.load(std::memory_order_relaxed)) [[unlikely]]
+    keep_promises(s, why);
+}
+
+}  // namespace strata
