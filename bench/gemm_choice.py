@@ -95,7 +95,10 @@ def main():
     for name, shape in shapes(args.shapes, args.seed):
         row = measured(name, shape, args.rounds)
         result["rows"].append(row)
-        print(f"{name:<50} {row['chosen']:<28} {row['seconds'] * 1e6:9.2f} us, {row['best']} {row['loss']:.2f}", flush=True)
+        print(
+            f"{name:<50} {row['chosen']:<28} {row['seconds'] * 1e6:9.2f} us, {row['best']} {row['loss']:.2f}",
+            flush=True,
+        )
         strata.cuda.empty_cache()
     folder = pathlib.Path(args.out)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,5 +1,5 @@
 """Writes compile commands for clang-tidy: in a unity build, CMake lists only the joined files, not the sources in them.
-Precompiled headers are left out, which clang cannot read if GCC made them.
+Precompiled headers are left out, which clang cannot read if GCC made them, and options that it does not know.
 
 usage: tidy_commands.py BUILD > compile_commands.json
 """
@@ -22,7 +22,7 @@ def main():
     rows = []
     for row in commands:
         for source in sources(pathlib.Path(row["file"])):
-            command = re.sub(r" -Winvalid-pch| -include \S*cmake_pch\.hxx", "", row["command"])
+            command = re.sub(r" -Winvalid-pch| -include \S*cmake_pch\.hxx| -fvect-cost-model=\w+", "", row["command"])
             rows.append(row | {"file": source, "command": command.replace(row["file"], source)})
     json.dump(rows, sys.stdout, indent=1)
 

@@ -19,7 +19,7 @@ namespace {
 class Key {
  public:
   Key(const Kernels& kernels, const Call& c) {
-    put(&kernels);
+    put(reinterpret_cast<uintptr_t>(&kernels));
     put(allow_tf32_products());  // other entries compete then
     put(allow_tf32_convolutions());
     for (const Value& v : c.args) {
@@ -65,7 +65,7 @@ std::atomic<bool> files_read[2][kMaxDeviceIndex + 1];  // by device, cuda and vg
 using DeviceKey = std::pair<DeviceType, int8_t>;
 DeviceKey key_of(Device d) { return {d.type, d.index}; }
 constexpr size_t kMostUnknown = 4096;  // calls of which we remember that there is no measurement
-constexpr double kDeclinedUs = 1e30;  // in a file, which has no infinity: the kernel had declined
+constexpr double kDeclinedUs = 1e30;   // in a file, which has no infinity: the kernel had declined
 
 struct Measured {
   std::mutex lock;

@@ -26,7 +26,9 @@ def environment(tmp_path):
 
 def python(environment, body):
     """The kernel that a new process chooses, after it has run `body`."""
-    run = subprocess.run([sys.executable, "-c", PROGRAM.format(body=body)], env=environment, capture_output=True, text=True)
+    run = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(body=body)], env=environment, capture_output=True, text=True
+    )
     assert run.returncode == 0, run.stderr
     return run.stdout.splitlines()[-1]
 
@@ -66,7 +68,9 @@ def test_the_command_and_the_library_share_the_file(environment):
     assert run.returncode == 0, run.stderr
     assert str(file_in(environment)) in run.stdout and " us" in run.stdout
     make_fastest(environment, "tensor_cores")
-    assert python(environment, f"assert str(strata.tune.file('vgpu')) == {str(file_in(environment))!r}") == "tensor_cores"
+    assert (
+        python(environment, f"assert str(strata.tune.file('vgpu')) == {str(file_in(environment))!r}") == "tensor_cores"
+    )
     shown = json.loads(command(environment, "--list", "--json", "--device", "vgpu").stdout)
     ((call, times),) = shown["microseconds"].items()
     assert call.startswith("mm(bfloat16[64,2048]") and min(times, key=times.get) == "tensor_cores"
