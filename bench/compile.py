@@ -134,7 +134,9 @@ def table(rows, threads):
         "# Compiled functions on the CPU",
         "",
         f"`bench/compile.py`, {datetime.date.today()}, {platform.processor() or platform.machine()}, {threads} threads; strata "
-        f"{strata.__version__}" + (f", PyTorch {torch.__version__}" if torch else "") + ". Medians in ms; ratios above 1: "
+        f"{strata.__version__}"
+        + (f", PyTorch {torch.__version__}" if torch else "")
+        + ". Medians in ms; ratios above 1: "
         "strata.compile is faster.",
         "",
         "| case | " + " | ".join(names) + " | beside strata |" + (" beside torch.compile |" if torch else ""),

@@ -118,7 +118,9 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="strata", mode
     if mode not in MODES:
         raise ValueError(f"compile: there is no mode {mode!r}; expected one of {', '.join(map(str, MODES))}")
     if inspect.iscoroutinefunction(model) or inspect.isasyncgenfunction(model):
-        raise TypeError("compile: a coroutine runs after its call has returned; compile the functions that it calls instead")
+        raise TypeError(
+            "compile: a coroutine runs after its call has returned; compile the functions that it calls instead"
+        )
     if callable(backend):
         warnings.warn("compile: a backend that is a function gets no graph here, so it is not called", stacklevel=2)
     if disable or backend == "eager" or _SWITCH == "0":

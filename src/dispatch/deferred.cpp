@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <optional>
+#include <span>
 
 #include "base/trace.h"
 #include "cpu/pointwise/tiles.h"
@@ -45,12 +47,11 @@ class Group final : public Promiser {
       for (int k = 0; k < f.inputs; ++k) {
         const Value& v = c.args[k];
         if (v.tag == Tag::Tensor) {
-          step.from[k] = source_of(*v.tensor);
+          step.from[k] = operand_of(*v.tensor);
           continue;
         }
         const T number = number_operand<T>(f, v, k, common);
-        step.from[k] = cpu::TileStep::kNumber;
-        std::memcpy(&step.numbers[k], &number, sizeof number);
+        std::memcpy(&step.from[k].number, &number, sizeof number);
       }
     });
     if (!overwrites) {
@@ -76,48 +77,50 @@ class Group final : public Promiser {
   }
 
  private:
+  using Kind = cpu::TileOperand::Kind;
   struct Step {
     const OpRecord* op;
     Storage* memory;  // of the result; null: dropped
     int64_t item;     // bytes per element
   };
 
+  static std::span<const cpu::TileOperand> operands_of(const cpu::TileStep& s) { return {s.from, s.formula->inputs}; }
   bool same_shape(const TensorImpl& t) const {
     return std::equal(program_.shape.begin(), program_.shape.end(), t.shape, t.shape + t.ndim);
   }
-  // The step whose result this tensor is, or -1. Another view of that memory is no operand of a tile.
-  int step_of(const TensorImpl& t) const {
-    for (size_t i = steps_.size(); i-- > 0;)
-      if (steps_[i].memory == t.storage.get()) {
-        const cpu::TileStep& s = program_.steps[i];
-        return t.data == s.to && t.contiguous && same_shape(t) && t.dtype == s.type ? static_cast<int>(i) : -1;
-      }
-    return -1;
+  // The step whose result this tensor is, if any. Another view of that memory is no operand of a tile.
+  std::optional<size_t> step_of(const TensorImpl& t) const {
+    for (size_t i = steps_.size(); i-- > 0;) {
+      if (steps_[i].memory != t.storage.get()) continue;
+      const cpu::TileStep& s = program_.steps[i];
+      if (t.data == s.to && t.contiguous && same_shape(t) && t.dtype == s.type) return i;
+      return std::nullopt;
+    }
+    return std::nullopt;
   }
   // Computes an operand that is promised, unless it is a result of this group.
   void take_promised(const TensorImpl& t, const char* op) {
     Promiser* const promiser = promiser_of(*t.storage);
     if (!promiser) return;
     if (promiser != this) promiser->keep(op);
-    else if (step_of(t) < 0) compute_all(op);
+    else if (!step_of(t)) compute_all(op);
   }
   // Memory that is written in place must be read and written by the same elements of a tile, and by no other view.
   void prepare_to_overwrite(const TensorImpl& out, const char* op) {
     Promiser* const promiser = promiser_of(*out.storage);
-    bool apart = promiser && (promiser != this || step_of(out) < 0);
-    for (const Tensor& t : program_.tensors)
-      apart |= t->storage.get() == out.storage.get() && !same_view(*t, out);
+    bool apart = promiser && (promiser != this || !step_of(out));
+    for (const Tensor& t : program_.tensors) apart |= t->storage.get() == out.storage.get() && !same_view(*t, out);
     if (!apart) return;
     if (promiser && promiser != this) promiser->keep(op);
     compute_all(op);
   }
-  int16_t source_of(const TensorImpl& t) {
-    if (promiser_of(*t.storage) == this) return static_cast<int16_t>(step_of(t));
+  cpu::TileOperand operand_of(const TensorImpl& t) {
+    if (promiser_of(*t.storage) == this) return {Kind::Step, step_of(t).value(), 0};
     std::vector<Tensor>& known = program_.tensors;
     for (size_t i = 0; i < known.size(); ++i)
-      if (same_view(*known[i], t)) return static_cast<int16_t>(~i);
+      if (same_view(*known[i], t)) return {Kind::Tensor, i, 0};
     known.push_back(alias(t));  // a copy: the tensor itself may get other memory before this group is computed
-    return static_cast<int16_t>(~(known.size() - 1));
+    return {Kind::Tensor, known.size() - 1, 0};
   }
   static bool same_view(const TensorImpl& a, const TensorImpl& b) {
     return a.data == b.data && a.dtype == b.dtype && a.same_shape(b) &&
@@ -147,30 +150,28 @@ class Group final : public Promiser {
     for (size_t i = n; i-- > 0;) {
       if (steps_[i].memory) needed[i] = true;
       if (!needed[i]) continue;
-      const cpu::TileStep& s = program_.steps[i];
-      for (int k = 0; k < s.formula->inputs; ++k) {
-        if (s.from[k] == cpu::TileStep::kNumber) continue;
-        if (s.from[k] >= 0) needed[static_cast<size_t>(s.from[k])] = true;
-        else read[static_cast<size_t>(~s.from[k])] = true;
+      for (const cpu::TileOperand& from : operands_of(program_.steps[i])) {
+        if (from.kind == Kind::Step) needed[from.index] = true;
+        if (from.kind == Kind::Tensor) read[from.index] = true;
       }
     }
     cpu::TileProgram p;
     p.compute = program_.compute;
     p.shape = program_.shape;
-    std::vector<int16_t> tensor_at(read.size()), step_at(n);
+    std::vector<size_t> tensor_at(read.size()), step_at(n);
     for (size_t i = 0; i < read.size(); ++i)
       if (read[i]) {
-        tensor_at[i] = static_cast<int16_t>(~p.tensors.size());
+        tensor_at[i] = p.tensors.size();
         p.tensors.push_back(program_.tensors[i]);
       }
     for (size_t i = 0; i < n; ++i) {
       if (!needed[i]) continue;
-      step_at[i] = static_cast<int16_t>(p.steps.size());
+      step_at[i] = p.steps.size();
       cpu::TileStep& s = p.steps.emplace_back(program_.steps[i]);
       if (!steps_[i].memory) s.to = nullptr;
-      for (int k = 0; k < s.formula->inputs; ++k) {
-        if (s.from[k] == cpu::TileStep::kNumber) continue;
-        s.from[k] = s.from[k] >= 0 ? step_at[static_cast<size_t>(s.from[k])] : tensor_at[static_cast<size_t>(~s.from[k])];
+      for (cpu::TileOperand& from : std::span(s.from, s.formula->inputs)) {
+        if (from.kind == Kind::Step) from.index = step_at[from.index];
+        if (from.kind == Kind::Tensor) from.index = tensor_at[from.index];
       }
     }
     return p;
@@ -193,11 +194,9 @@ class Group final : public Promiser {
       g.stored += s.memory != nullptr;
       g.bytes_one_by_one += n * s.item;
       if (s.memory) g.bytes += n * s.item;
-      const cpu::TileStep& t = program_.steps[i];
-      for (int k = 0; k < t.formula->inputs; ++k) {
-        if (t.from[k] == cpu::TileStep::kNumber) continue;
-        g.bytes_one_by_one += t.from[k] >= 0 ? n * steps_[static_cast<size_t>(t.from[k])].item
-                                             : bytes_of(program_.tensors[static_cast<size_t>(~t.from[k])]);
+      for (const cpu::TileOperand& from : operands_of(program_.steps[i])) {
+        if (from.kind == Kind::Step) g.bytes_one_by_one += n * steps_[from.index].item;
+        if (from.kind == Kind::Tensor) g.bytes_one_by_one += bytes_of(program_.tensors[from.index]);
       }
     }
     for (const Tensor& t : p.tensors) g.bytes += bytes_of(t);
@@ -211,8 +210,8 @@ class Group final : public Promiser {
 };
 
 struct ThreadDeferral {
-  int depth = 0;         // of nested Deferrals
-  int in_kernel = 0;     // kernels made of ops read their results directly
+  int depth = 0;      // of nested Deferrals
+  int in_kernel = 0;  // kernels made of ops read their results directly
   Group* group = nullptr;
 };
 STRATA_THREAD_LOCAL_DECL thread_local constinit ThreadDeferral mine;
@@ -270,7 +269,8 @@ void fill_promised(bool on) { fills_promised.store(on, std::memory_order_relaxed
 
 bool defer(const Call& c) {
   if (!mine.depth || mine.in_kernel || !c.op.formulas) return false;
-  if (thread_state.reference_only || thread_state.explain || thread_state.anomaly_mode || thread_state.tuning) return false;
+  if (thread_state.reference_only || thread_state.explain || thread_state.anomaly_mode || thread_state.tuning)
+    return false;
   const TensorImpl& out = *c.out();
   if (out.device.type != DeviceType::Cpu || !out.contiguous || out.numel == 0 ||
       (out.storage && is_exposed(*out.storage)) || out.numel < least_deferred.load(std::memory_order_relaxed))
@@ -304,7 +304,8 @@ void need_arguments(const Call& c) {
 }
 
 BeforeKernel::BeforeKernel(const Call& c) {
-  if (mine.group && c.op.written) mine.group->keep(c.op.name.c_str());  // deferred ops may read what the kernel overwrites
+  if (mine.group && c.op.written)
+    mine.group->keep(c.op.name.c_str());  // deferred ops may read what the kernel overwrites
   need_arguments(c);
   ++mine.in_kernel;
 }

@@ -13,13 +13,13 @@ namespace strata {
 
 // One computed group, for explain().
 struct FusedGroup {
-  std::vector<std::string> ops;   // in the order of the calls
-  std::vector<int64_t> shape;     // of all results
-  size_t stored = 0;              // results that somebody held
-  size_t dropped = 0;             // ops that were not computed, because nobody needed their results
-  int64_t bytes = 0;              // read and written
-  int64_t bytes_one_by_one = 0;   // the same, had each op run alone
-  std::string ended_by;           // the op or method that needed a value
+  std::vector<std::string> ops;  // in the order of the calls
+  std::vector<int64_t> shape;    // of all results
+  size_t stored = 0;             // results that somebody held
+  size_t dropped = 0;            // ops that were not computed, because nobody needed their results
+  int64_t bytes = 0;             // read and written
+  int64_t bytes_one_by_one = 0;  // the same, had each op run alone
+  std::string ended_by;          // the op or method that needed a value
 };
 
 // While it exists, ops that this thread calls are deferred. May be nested; the outermost one computes what is left when it is

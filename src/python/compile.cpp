@@ -55,9 +55,8 @@ PyObject* py_defer_everywhere(PyObject*, PyObject* least) {
   });
 }
 PyObject* py_set_least_deferred(PyObject*, PyObject* least) {
-  return guarded([&]() -> PyObject* {
-    return PyLong_FromLongLong(set_least_deferred(checked(PyLong_AsLongLong(least))));
-  });
+  return guarded(
+    [&]() -> PyObject* { return PyLong_FromLongLong(set_least_deferred(checked(PyLong_AsLongLong(least)))); });
 }
 
 }  // namespace strata::python

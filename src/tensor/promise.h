@@ -27,8 +27,7 @@ STRATA_API STRATA_THREAD_LOCAL_DECL extern thread_local constinit Promiser* own_
 // Whose values they are, or null if they are computed. Memory of the allocator has no other owner.
 inline Promiser* promiser_of(const Storage& s) {
   if (s.external) return nullptr;
-  return static_cast<Promiser*>(
-    std::atomic_ref<void*>(const_cast<Storage&>(s).owner).load(std::memory_order_acquire));
+  return static_cast<Promiser*>(std::atomic_ref<void*>(const_cast<Storage&>(s).owner).load(std::memory_order_acquire));
 }
 inline void set_promiser(Storage& s, Promiser* promiser) {
   std::atomic_ref<void*>(s.owner).store(promiser, std::memory_order_release);

@@ -96,7 +96,7 @@ def random_program(seed):
             elif kind == 8:
                 made = strata.where(a > b, a, 0.5)
             elif kind == 9 and a.dim() == 2:
-                made = choose.choice([lambda: a.t().contiguous().t(), lambda: a.t() * 2, lambda: a.flip(0)])()
+                made = choose.choice([a.t().contiguous().t(), a.t() * 2, a.flip(0)])
                 made = made.reshape(6, 8) if made.shape != (6, 8) else made
             elif kind == 10:
                 made = (a * 1).clone()
@@ -161,7 +161,15 @@ def test_gradients_of_random_programs(first):
 def test_values_can_be_read_at_any_time():
     def f(x):
         y = x * 2 + 1
-        seen = [y.tolist(), float(y.sum()), repr(y), y.numpy().tolist(), y[0].item(), bytes(memoryview(y)), y.data_ptr() != 0]
+        seen = [
+            y.tolist(),
+            float(y.sum()),
+            repr(y),
+            y.numpy().tolist(),
+            y[0].item(),
+            bytes(memoryview(y)),
+            y.data_ptr() != 0,
+        ]
         z = y * 3
         out = io.StringIO()
         with contextlib.redirect_stdout(out):
@@ -296,7 +304,11 @@ def test_surroundings_may_change():
 def test_a_network_trains_alike():
     def train(wrap):
         strata.manual_seed(3)
-        net = wrap(strata.nn.Sequential(strata.nn.Linear(8, 32), strata.nn.GELU(), strata.nn.Dropout(0.2), strata.nn.Linear(32, 2)))
+        net = wrap(
+            strata.nn.Sequential(
+                strata.nn.Linear(8, 32), strata.nn.GELU(), strata.nn.Dropout(0.2), strata.nn.Linear(32, 2)
+            )
+        )
         optimizer = strata.optim.AdamW(net.parameters(), lr=0.01)
         losses = []
         for _ in range(20):

@@ -1,7 +1,7 @@
 """torch.compiler: nothing is compiled, so the marks of a program change nothing."""
 
-from .._no_effect import NoEffect
 from .._compile import compile
+from .._no_effect import NoEffect
 
 __all__ = ["allow_in_graph", "compile", "cudagraph_mark_step_begin", "disable", "is_compiling", "is_dynamo_compiling"]
 

@@ -38,9 +38,9 @@ template <class T> class Tiles {
     enum class Kind { InPlace, OneValue, Converted, Gathered } kind;
     const TensorImpl* t;
     alignas(kVectorBytes) T value[kLanes];  // OneValue
-    std::optional<Walk> walk;                // Gathered
-    int place = -1;                          // its register, unless it is read in place
-    size_t first = SIZE_MAX, last = 0;       // steps that use it
+    std::optional<Walk> walk;               // Gathered
+    int place = -1;                         // its register, unless it is read in place
+    size_t first = SIZE_MAX, last = 0;      // steps that use it
   };
 
   // The numbers of a step, as vectors of copies, and its members.
@@ -82,7 +82,7 @@ template <class T> class Tiles {
       return number;
     };
     for (int k = 0; k < s.formula->inputs; ++k)
-      if (s.from[k] == TileStep::kNumber) std::fill_n(numbers.value[k], kLanes, read(s.numbers[k]));
+      if (s.from[k].kind == TileOperand::Kind::Number) std::fill_n(numbers.value[k], kLanes, read(s.from[k].number));
     for (int k = 0; k < s.formula->members; ++k) numbers.members[k] = read(s.members[k]);
   }
 
@@ -95,15 +95,14 @@ template <class T> class Tiles {
   void assign_registers() {
     std::vector<size_t> last(p_.steps.size(), 0);
     for (size_t i = 0; i < p_.steps.size(); ++i)
-      each_operand(p_.steps[i], [&](int16_t from) {
-        if (from >= 0) {
-          last[static_cast<size_t>(from)] = i;
-        } else {
-          Source& s = sources_[static_cast<size_t>(~from)];
-          s.first = std::min(s.first, i);
-          s.last = i;
-        }
-      });
+      for (int k = 0; k < p_.steps[i].formula->inputs; ++k) {
+        const TileOperand& from = p_.steps[i].from[k];
+        if (from.kind == TileOperand::Kind::Step) last[from.index] = i;
+        if (from.kind != TileOperand::Kind::Tensor) continue;
+        Source& s = sources_[from.index];
+        s.first = std::min(s.first, i);
+        s.last = i;
+      }
     std::vector<int> free;
     const auto take = [&] {
       if (free.empty()) return registers_++;
@@ -126,10 +125,6 @@ template <class T> class Tiles {
       if (last[i] == 0) free.push_back(places_[i]);  // stored, and used by no step
     }
   }
-  template <class F> static void each_operand(const TileStep& s, F f) {
-    for (int k = 0; k < s.formula->inputs; ++k)
-      if (s.from[k] != TileStep::kNumber) f(s.from[k]);
-  }
 
   void load(const Source& s, int64_t at, int64_t n, T* to) const {
     if (s.kind == Source::Kind::Converted)
@@ -149,23 +144,25 @@ template <class T> class Tiles {
       const T* in[kMaxOperands];
       size_t mask[kMaxOperands];
       for (int k = 0; k < s.formula->inputs; ++k) {
+        const TileOperand& from = s.from[k];
         mask[k] = ~size_t{0};
-        if (s.from[k] == TileStep::kNumber) {
+        if (from.kind == TileOperand::Kind::Number) {
           in[k] = numbers_[i].value[k];
           mask[k] = 0;
-        } else if (s.from[k] >= 0) {
-          const auto step = static_cast<size_t>(s.from[k]);
-          in[k] = places_[step] >= 0 ? place(places_[step]) : reinterpret_cast<T*>(p_.steps[step].to) + at;
+        } else if (from.kind == TileOperand::Kind::Step) {
+          const int held = places_[from.index];
+          in[k] = held >= 0 ? place(held) : reinterpret_cast<T*>(p_.steps[from.index].to) + at;
         } else {
-          const Source& source = sources_[static_cast<size_t>(~s.from[k])];
-          if (source.kind == Source::Kind::OneValue) {
-            in[k] = source.value;
-            mask[k] = 0;
-          } else in[k] = source.place >= 0 ? place(source.place) : reinterpret_cast<const T*>(source.t->data) + at;
+          const Source& source = sources_[from.index];
+          const bool one = source.kind == Source::Kind::OneValue;
+          if (one) mask[k] = 0;
+          in[k] = one                 ? source.value
+                  : source.place >= 0 ? place(source.place)
+                                      : reinterpret_cast<const T*>(source.t->data) + at;
         }
       }
       T* const out = places_[i] >= 0 ? place(places_[i]) : reinterpret_cast<T*>(s.to) + at;
-      tile_loop<T>(*s.formula)(numbers_[i].members, in, mask, out, static_cast<size_t>(n));
+      tile_loop<T> (*s.formula)(numbers_[i].members, in, mask, out, static_cast<size_t>(n));
       if (places_[i] < 0) continue;
       const bool exact = s.type == dtype_of<T> || s.type == DType::Bool;  // bools are 0 and 1 in every type
       if (!s.to && exact) continue;
@@ -180,7 +177,7 @@ template <class T> class Tiles {
   int64_t n_;
   std::deque<Source> sources_;  // not a vector: a Walk cannot be moved
   std::vector<Numbers> numbers_;
-  std::vector<int> places_;     // the register of each result; -1: it is written where it is stored
+  std::vector<int> places_;  // the register of each result; -1: it is written where it is stored
   std::vector<size_t> last_use_;
   int registers_ = 0;
 };

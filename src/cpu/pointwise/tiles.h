@@ -7,14 +7,19 @@
 
 namespace strata::cpu {
 
+// An operand of a step: a number, the result of an earlier step, or a tensor of the program.
+struct TileOperand {
+  enum class Kind : uint8_t { Number, Step, Tensor } kind = Kind::Number;
+  size_t index = 0;    // of the step or tensor
+  int64_t number = 0;  // its bits in the compute type
+};
+
 struct TileStep {
-  static constexpr int16_t kNumber = INT16_MAX;
   const Formula* formula = nullptr;
-  DType type = DType::F32;      // of the result: values are rounded to it
-  int16_t from[kMaxOperands];   // the step whose result is the operand; ~i: tensor i of the program; kNumber
-  int64_t numbers[kMaxOperands];  // bits of the numbers and members, in the compute type
-  int64_t members[kMaxMembers];
-  std::byte* to = nullptr;  // memory for the result; null: only later steps need it
+  DType type = DType::F32;  // of the result: values are rounded to it
+  TileOperand from[kMaxOperands];
+  int64_t members[kMaxMembers];  // bits in the compute type
+  std::byte* to = nullptr;       // memory for the result; null: only later steps need it
 };
 
 struct TileProgram {
