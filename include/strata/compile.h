@@ -14,8 +14,15 @@ template <class F> class Compiled {
 
   // The results of f. Groups of ops are computed when one of their results is needed, at the latest before this returns.
   template <class... Args> auto operator()(Args&&... args) {
-    const Deferral deferral;
-    return f_(std::forward<Args>(args)...);
+    Deferral deferral;
+    if constexpr (std::is_void_v<std::invoke_result_t<F&, Args...>>) {
+      f_(std::forward<Args>(args)...);
+      deferral.finish();
+    } else {
+      auto result = f_(std::forward<Args>(args)...);
+      deferral.finish();
+      return result;
+    }
   }
   // Calls f, and returns the groups of ops that were computed together.
   template <class... Args> std::vector<FusedGroup> explain(Args&&... args) {

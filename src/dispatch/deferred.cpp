@@ -38,7 +38,8 @@ class Group final : public Promiser {
     step.formula = &f;
     step.type = out.dtype;
     for (int k = 0; k < f.inputs; ++k)
-      if (c.args.is_tensor(k)) take_promised(c.args.tensor(k), c.op.name.c_str());
+      if (c.args.is_tensor(k) && promiser_of(*c.args.tensor(k).storage) == this && !step_of(c.args.tensor(k)))
+        compute_all(c.op.name.c_str());  // another view of a result is no operand of a tile
     if (overwrites) prepare_to_overwrite(out, c.op.name.c_str());
     dispatch_compute(common, [&]<class T>() {
       T members[kMaxMembers];
@@ -88,7 +89,7 @@ class Group final : public Promiser {
   bool same_shape(const TensorImpl& t) const {
     return std::equal(program_.shape.begin(), program_.shape.end(), t.shape, t.shape + t.ndim);
   }
-  // The step whose result this tensor is, if any. Another view of that memory is no operand of a tile.
+  // The step whose result this tensor is, if any.
   std::optional<size_t> step_of(const TensorImpl& t) const {
     for (size_t i = steps_.size(); i-- > 0;) {
       if (steps_[i].memory != t.storage.get()) continue;
@@ -97,13 +98,6 @@ class Group final : public Promiser {
       return std::nullopt;
     }
     return std::nullopt;
-  }
-  // Computes an operand that is promised, unless it is a result of this group.
-  void take_promised(const TensorImpl& t, const char* op) {
-    Promiser* const promiser = promiser_of(*t.storage);
-    if (!promiser) return;
-    if (promiser != this) promiser->keep(op);
-    else if (!step_of(t)) compute_all(op);
   }
   // Memory that is written in place must be read and written by the same elements of a tile, and by no other view.
   void prepare_to_overwrite(const TensorImpl& out, const char* op) {
@@ -254,13 +248,21 @@ Deferral::Deferral(std::vector<FusedGroup>* report) : report_before_(nullptr) {
   report_before_ = mine.group->report;
   if (report) mine.group->report = report;
 }
+void Deferral::finish() { mine.group->keep("return"); }
 Deferral::~Deferral() {
-  mine.group->keep("return");
+  bool done = true;
+  try {
+    finish();
+  } catch (...) {  // no memory: whoever reads a value later tries again
+    done = false;
+  }
   mine.group->report = report_before_;
   if (--mine.depth > 0) return;
-  promising.fetch_sub(1, std::memory_order_relaxed);
   own_promiser = nullptr;
-  groups().give(std::exchange(mine.group, nullptr));
+  Group* const group = std::exchange(mine.group, nullptr);
+  if (!done) return;  // its promises stay: `promising` still counts them
+  promising.fetch_sub(1, std::memory_order_relaxed);
+  groups().give(group);
 }
 
 int64_t set_least_deferred(int64_t elements) { return least_deferred.exchange(elements, std::memory_order_relaxed); }
@@ -285,6 +287,8 @@ bool defer(const Call& c) {
     if (!c.args.is_tensor(k)) continue;
     const TensorImpl& t = c.args.tensor(k);
     if (t.device.type != DeviceType::Cpu || !t.storage || is_exposed(*t.storage) || is_complex(t.dtype)) return false;
+    // Values of other threads, before this group is locked: two threads may need each other's.
+    if (Promiser* other = promiser_of(*t.storage); other && other != mine.group) other->keep(c.op.name.c_str());
   }
   mine.group->add(c, f, common);
   return true;

@@ -29,6 +29,7 @@ class STRATA_API Deferral {
   // A list in `report` gets the groups that are computed meanwhile.
   explicit Deferral(std::vector<FusedGroup>* report = nullptr);
   ~Deferral();
+  void finish();  // computes everything; unlike the destructor, it throws if there is no memory for it
   Deferral(const Deferral&) = delete;
   Deferral& operator=(const Deferral&) = delete;
 

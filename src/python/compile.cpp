@@ -27,8 +27,10 @@ PyObject* wrap_groups(const std::vector<FusedGroup>& groups) {
 PyObject* py_call_deferred(PyObject*, PyObject* const* given, Py_ssize_t n) {
   return guarded([&]() -> PyObject* {
     STRATA_CHECK(n == 3, Type, "_call_deferred: expected a function, its arguments and its keywords");
-    const Deferral deferral;
-    return PyObject_Call(given[0], given[1], given[2] == Py_None ? nullptr : given[2]);
+    Deferral deferral;
+    Object result(need(PyObject_Call(given[0], given[1], given[2] == Py_None ? nullptr : given[2])));
+    deferral.finish();
+    return result.release();
   });
 }
 // The same; returns the result and the list of fused groups.

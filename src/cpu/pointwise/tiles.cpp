@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <deque>
+#include <memory>
 #include <optional>
 
 #include "base/parallel.h"
@@ -14,6 +15,10 @@ namespace {
 constexpr int64_t kTileBytes = 8192;  // of a register: four of them fit into the L1 cache
 constexpr int64_t kGrain = 32768;     // minimum elements per thread
 
+struct alignas(kVectorBytes) Register {
+  std::byte bytes[kTileBytes];
+};
+
 template <class T> class Tiles {
  public:
   explicit Tiles(const TileProgram& program) : p_(program), out_(make_shape(program)), n_(out_->numel) {
@@ -24,8 +29,9 @@ template <class T> class Tiles {
 
   void run() const {
     parallel_for(n_, kGrain, [&](int64_t begin, int64_t end) {
-      const Ref<Storage> memory = allocate(static_cast<size_t>((registers_ + 1) * kTileBytes));
-      for (int64_t at = begin; at < end; at += kTile) tile(at, std::min(kTile, end - at), memory->data);
+      const std::unique_ptr<Register[]> memory(
+        new Register[static_cast<size_t>(registers_) + 1]);  // no limit applies to it
+      for (int64_t at = begin; at < end; at += kTile) tile(at, std::min(kTile, end - at), memory[0].bytes);
     });
   }
 
