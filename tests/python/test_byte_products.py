@@ -10,6 +10,7 @@ from strata import _C
 
 DEVICE = os.environ.get("STRATA_TEST_DEVICE", "vgpu")
 ON_CARD = DEVICE == "cuda"
+ON_HOPPER = getattr(strata, DEVICE).get_device_capability()[0] == 9
 DEVICES = ["cpu", DEVICE]
 SIZES = [(1, 1, 1), (2, 3, 5), (17, 33, 64), (65, 129, 31), (16, 48, 256)]
 if ON_CARD:
@@ -19,8 +20,9 @@ SUMS_ON_HOPPER = 2**-11
 E4M3, E5M2 = strata.float8_e4m3fn, strata.float8_e5m2
 
 
-every_integer_kernel = pytest.mark.parametrize("kernel", ["hopper", "cublaslt", "int32"] if ON_CARD else ["int32"])
-every_float_kernel = pytest.mark.parametrize("kernel", ["hopper", "cublaslt", "float32"] if ON_CARD else ["float32"])
+TUNED = ["hopper"] * ON_HOPPER + ["cublaslt"] * ON_CARD
+every_integer_kernel = pytest.mark.parametrize("kernel", [*TUNED, "int32"])
+every_float_kernel = pytest.mark.parametrize("kernel", [*TUNED, "float32"])
 
 
 def run(kernel, f, *args, **kwargs):

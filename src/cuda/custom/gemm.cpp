@@ -286,7 +286,7 @@ struct Call {
   bool lay_out_for_hopper(const cuda::Gpu& gpu, cuda::GemmLayout& l) {
     const bool has_std =
       std::ranges::any_of(c.options, [](const std::string& o) { return o.find("-std") == 0 || o.find("--std") == 0; });
-    if (gpu.runtime.type != DeviceType::Cuda || gpu.properties.major != 9 || !is_small(c) || has_std) return false;
+    if (gpu.properties.major != 9 || !is_small(c) || has_std) return false;
     // Four warps per scheduler cannot hide the loads of an epilogue that reads tensors: gemm_template.cuh takes a sixth of
     // the time there.
     if (!uses.empty()) return false;

@@ -47,7 +47,7 @@ CUresult attribute(const vgpu::Profile& p, int which, int& v) {
     case kCooperativeLaunch:
     case kVirtualMemory:
     case kMemoryPools: v = 1; break;
-    case kClusterLaunch: v = 0; break;
+    case kClusterLaunch: v = p.major >= 9; break;
     default: return say(kInvalidValue, fmt::format("device attribute {} is not supported by the virtual GPU", which));
   }
   return kSuccess;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "cuda/driver/vgpu_state.h"
 #include "cuda/vgpu/ptx/module.h"
+#include "cuda/vgpu/tensor_map.h"
 
 namespace strata::cuda::driver::virtual_gpu {
 
@@ -265,26 +266,35 @@ void add_modules(Table& t) {
       if (!c || (c->numAttrs && !c->attrs)) return kInvalidValue;
       if (extra) return say(kNotSupported, "arguments in one buffer ('extra') are not supported by the virtual GPU");
       bool cooperative = false;
+      vgpu::Dim3 cluster{0, 0, 0};
       for (unsigned k = 0; k < c->numAttrs; ++k) {
         const CUlaunchAttribute& a = c->attrs[k];
         if (a.id == kLaunchCooperative) cooperative = a.cooperative != 0;
-        else if (a.id == kLaunchCluster) {
-          if (uint64_t{a.cluster.x} * a.cluster.y * a.cluster.z > 1)
-            return say(kNotSupported, fmt::format("the virtual GPU has no clusters: ({},{},{}) blocks were requested",
-                                                  a.cluster.x, a.cluster.y, a.cluster.z));
-        } else if (a.id != kLaunchIgnore && a.id != kLaunchPriority) {
+        else if (a.id == kLaunchCluster) cluster = {a.cluster.x, a.cluster.y, a.cluster.z};
+        else if (a.id != kLaunchIgnore && a.id != kLaunchPriority)
           return say(kNotSupported, fmt::format("launch attribute {} is not supported by the virtual GPU", a.id));
-        }
       }
-      return launch(
-        f, {{c->gridDimX, c->gridDimY, c->gridDimZ}, {c->blockDimX, c->blockDimY, c->blockDimZ}, c->sharedMemBytes},
-        c->hStream, params, cooperative);
+      vgpu::Launch l{
+        {c->gridDimX, c->gridDimY, c->gridDimZ}, {c->blockDimX, c->blockDimY, c->blockDimZ}, c->sharedMemBytes};
+      l.cluster = cluster;
+      return launch(f, l, c->hStream, params, cooperative);
     });
   };
-  t.cuTensorMapEncodeTiled = [](CUtensorMap*, int, unsigned, void*, const unsigned long long*,
-                                const unsigned long long*, const unsigned*, const unsigned*, int, int, int,
-                                int) -> CUresult {
-    return guarded([] { return say(kNotSupported, "the virtual GPU has no tensor maps"); });
+  t.cuTensorMapEncodeTiled = [](CUtensorMap* map, int type, unsigned rank, void* address,
+                                const unsigned long long* sizes, const unsigned long long* strides, const unsigned* box,
+                                const unsigned* steps, int interleave, int swizzle, int, int fill) -> CUresult {
+    return guarded([&]() -> CUresult {
+      if (!map) return kInvalidValue;
+      vgpu::TensorMap made;
+      bool supported = true;
+      const std::string why = vgpu::encode(
+        {type, rank, reinterpret_cast<uint64_t>(address), sizes, strides, box, steps, interleave, swizzle, fill}, made,
+        supported);
+      if (!why.empty()) return say(supported ? kInvalidValue : kNotSupported, "cuTensorMapEncodeTiled: " + why);
+      static_assert(sizeof made == sizeof *map);
+      std::memcpy(map, &made, sizeof made);
+      return kSuccess;
+    });
   };
   t.cuLaunchCooperativeKernel = [](CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                    unsigned bz, unsigned shared, CUstream stream, void** params) -> CUresult {

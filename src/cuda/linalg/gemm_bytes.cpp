@@ -88,7 +88,6 @@ const char* lay_out_bytes(const ByteProduct& p, Workspace& space, const Stream* 
 }
 
 const char* plan_bytes_hopper(const ByteProduct& p, Plan& plan) {
-  if (p.d.device().type != DeviceType::Cuda) return "the virtual GPU has no wgmma and no TMA";
   const Properties& device = Runtime::gpu(p.d.device()).properties;
   if (device.major != 9) return "for GPUs of compute capability 9.0 (Hopper)";
   if (p.a.dtype != DType::I8 && !p.fast)

@@ -68,7 +68,6 @@ HopperTile choose_tiles(const GroupedCall& g, int multiprocessors) {
 }  // namespace
 
 const char* plan_grouped_hopper(const GroupedCall& g, const TensorImpl& out, Plan& plan) {
-  if (out.device.type != DeviceType::Cuda) return "the virtual GPU has no wgmma and no TMA";
   if (out.dtype != DType::F16 && out.dtype != DType::BF16) return "for float16 and bfloat16";
   const Properties& device = Runtime::gpu(out.device).properties;
   if (device.major != 9) return "for GPUs of compute capability 9.0 (Hopper)";

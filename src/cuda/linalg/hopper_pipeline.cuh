@@ -184,6 +184,9 @@ __device__ inline void write_out(const typename C::Sums& sums, const TensorMap& 
   constexpr int kColumns = kM.store_columns, kPieces = C::kN / kColumns, kUnits = kColumns / 8, kUnitMask = kUnits - 1;
   constexpr int kRowShift = kColumns == 64 ? 0 : 1;  // the swizzle of 64 bytes changes every second row
   static_assert(kColumns == 64 || kColumns == 32);
+  // Stores that may still read their buffer: with an odd number of pieces, the last one of a tile used the buffer that the
+  // first one of the next tile uses.
+  constexpr int kOpenStores = C::kBlocks * kPieces % 2 == 0 ? 1 : 0;
   const GemmArgs& args = epilogue.args;
   const int thread = threadIdx.x % 128, warp = thread / 32, lane = thread % 32;
   const int row = warp * 16 + lane % 16;  // the row that this lane addresses in store_matrix
@@ -195,7 +198,7 @@ __device__ inline void write_out(const typename C::Sums& sums, const TensorMap& 
       const uint32_t buffer = staging + (block * kPieces + piece) % 2 * kM.store;  // TMA reads the other one
       const int left = tile.n + piece * kColumns;
       if (args.tma_stores) {
-        if (thread == 0) tma_store_wait_read<1>();
+        if (thread == 0) tma_store_wait_read<kOpenStores>();
         group_sync(bar);
       } else {
         __syncwarp();

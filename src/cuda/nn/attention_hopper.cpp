@@ -65,7 +65,6 @@ using Kernels2 = const Function[2][2];
 const char* plan_attention_hopper(const AttentionCall& a, Plan& plan) {
   Params p;
   if (a.sequences) return "for sequences of equal lengths without a window";
-  if (a.q.device.type != DeviceType::Cuda) return "the virtual GPU has no wgmma and no TMA";
   if (const char* reason = plan_attention_inputs(a, plan, p)) return reason;
   if (Runtime::gpu(a.q.device).properties.major != 9) return "for GPUs of compute capability 9.0 (Hopper)";
   if (a.mask) return "for attention without a mask";

@@ -25,14 +25,14 @@ STRATA_THREAD_LOCAL const Gpu* active = nullptr;  // the device whose context is
 STRATA_THREAD_LOCAL int8_t current[2] = {0, 0};
 int slot(DeviceType type) { return type == DeviceType::Vgpu; }
 
-// A list such as "ampere,hopper-lite", one virtual device each.
+// A list such as "ampere,hopper", one virtual device each; commas inside the braces of a JSON object belong to it.
 driver::VgpuOptions options_from_environment() {
   driver::VgpuOptions o;
   if (const char* list = std::getenv("STRATA_VGPU_DEVICES"); list && *list) {
     o.profiles.clear();
     for (const char* p = list; *p;) {
       const char* end = p;
-      while (*end && *end != ',') ++end;
+      for (int depth = 0; *end && (depth > 0 || *end != ','); ++end) depth += (*end == '{') - (*end == '}');
       o.profiles.emplace_back(p, end);
       p = *end ? end + 1 : end;
     }

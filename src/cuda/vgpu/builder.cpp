@@ -55,9 +55,11 @@ void Builder::rounding() {
 
 Space Builder::space() {
   constexpr std::pair<std::string_view, Space> kSpaces[] = {
-    {"global", Space::Global},      {"shared", Space::Shared},    {"shared::cta", Space::Shared},
-    {"local", Space::Local},        {"const", Space::Const},      {"param", Space::Param},
-    {"param::entry", Space::Param}, {"param::func", Space::Param}};
+    {"global", Space::Global},      {"shared", Space::Shared},
+    {"shared::cta", Space::Shared}, {"shared::cluster", Space::Shared},
+    {"local", Space::Local},        {"const", Space::Const},
+    {"param", Space::Param},        {"param::entry", Space::Param},
+    {"param::func", Space::Param}};
   for (const auto& [name, space] : kSpaces)
     if (flag(name)) return space;
   return Space::Generic;
@@ -193,9 +195,19 @@ void Builder::memory(Space space) {
 
 void Builder::emit(Handler handler, Class counted) { emit_together(handler, counted, 0); }
 
-void Builder::emit_together(Handler handler, Class counted, uint32_t members) {
+void Builder::emit_wait(WaitOp op) {
+  refuse_unknown();
+  out.op = static_cast<uint8_t>(op);
+  decoder_.push(out, in, Class::Barrier, End::Wait, 0);
+}
+
+void Builder::refuse_unknown() const {
   for (size_t k = 0; k < known_.size(); ++k)
     if (!known_[k]) unsupported(fmt::format("modifier '.{}'", in.modifiers[k]));
+}
+
+void Builder::emit_together(Handler handler, Class counted, uint32_t members) {
+  refuse_unknown();
   out.run = handler;
   decoder_.push(out, in, counted, End::Fall, members);
 }

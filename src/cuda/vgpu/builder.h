@@ -43,10 +43,12 @@ class Builder {
 
   void emit(Handler handler, Class counted);
   void emit_together(Handler handler, Class counted, uint32_t members);  // waits for the lanes in this mask
+  void emit_wait(WaitOp op);                                             // an instruction at which lanes may wait
   [[noreturn]] void unsupported(std::string_view why = {}) const;
   [[noreturn]] void wrong(const std::string& what) const;  // not PTX
 
  private:
+  void refuse_unknown() const;
   Decoder& decoder_;
   std::vector<bool> known_;
 };
@@ -65,5 +67,9 @@ bool select_async(Builder& b);
 bool select_exchange(Builder& b);
 bool select_matrix(Builder& b);
 bool select_wmma(Builder& b);
+bool select_wgmma(Builder& b);
+bool select_mbarrier(Builder& b);
+bool select_bulk(Builder& b);
+bool select_cluster(Builder& b);
 
 }  // namespace strata::cuda::vgpu

@@ -77,6 +77,10 @@ void SharedHistory::touch(const Warp& w, uint32_t address, uint32_t bytes, uint3
   }
 }
 
+void SharedHistory::written(uint32_t address, uint32_t bytes) {
+  for (uint32_t k = address; checks_ && k < address + bytes; ++k) bytes_[k].written = true;
+}
+
 void check_global(const Warp& w, uint64_t address, uint32_t bytes, uint32_t lane, Access access) {
   const BlockState& b = *w.block;
   if (b.checks & kCheckMemory && !b.memory->valid(address, bytes))

@@ -33,6 +33,7 @@ class SharedHistory {
   // Throws Fault for a race or an uninitialized read of [address, address + bytes) by this lane.
   void touch(const Warp& w, uint32_t address, uint32_t bytes, uint32_t lane, Access access);
   void barrier() { ++epoch_; }
+  void written(uint32_t address, uint32_t bytes);  // by a copy, whose order an mbarrier keeps
 
  private:
   struct Byte {

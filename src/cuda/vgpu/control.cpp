@@ -83,6 +83,13 @@ bool Decoder::control(uint32_t frame, const ptx::Instruction& in, int depth) {
     barrier(in);
     return true;
   }
+  if (op == "barrier" && in.has("wait")) {
+    Builder b(*this, in);
+    b.ignore({"cluster", "wait", "acquire", "aligned"});
+    b.operands(0, 0);
+    b.emit_wait(WaitOp::Cluster);
+    return true;
+  }
   return false;
 }
 

@@ -39,7 +39,11 @@ bool special(const std::string& n) {
                                                 "%lanemask_gt",
                                                 "%lanemask_ge",
                                                 "%dynamic_smem_size",
-                                                "%total_smem_size"};
+                                                "%total_smem_size",
+                                                "%cluster_ctarank",
+                                                "%cluster_nctarank"};
+  for (const std::string_view name : {"%clusterid.", "%nclusterid.", "%cluster_ctaid.", "%cluster_nctaid."})
+    if (n.size() == name.size() + 1 && n.starts_with(name) && n.back() >= 'x' && n.back() <= 'z') return true;
   return std::find(std::begin(kNames), std::end(kNames), n) != std::end(kNames);
 }
 }  // namespace
@@ -142,7 +146,10 @@ Decoder::Name Decoder::find(const std::string& name, uint32_t scope) {
     if (v.name != name || v.space != Space::Shared) continue;
     out.space = Space::Shared;
     out.dynamic = v.bytes == 0;
-    if (out.dynamic) return out;
+    if (out.dynamic) {
+      dynamic_align_ = std::max(dynamic_align_, v.align);
+      return out;
+    }
     const auto [at, fresh] = frames_[0]->variables.try_emplace(key(-1, name), 0);
     if (fresh) at->second = local_address(v);
     out.bits = at->second;
@@ -166,6 +173,7 @@ uint32_t Decoder::push(const Inst& i, const ptx::Instruction& in, Class counted,
 Program Decoder::run(const ptx::Function& entry) {
   program_.name = entry.name;
   if (entry.max_threads) program_.max_threads = entry.max_threads;
+  std::copy_n(entry.cluster, 3, program_.cluster);
   auto frame = std::make_unique<Frame>();
   frame->function = &entry;
   for (const auto& p : entry.params) {
@@ -183,7 +191,7 @@ Program Decoder::run(const ptx::Function& entry) {
   last.text = "exit";
   last.line = entry.line;
   push(Inst{}, last, Class::Control, End::Exit, 0);
-  program_.shared_bytes = (program_.shared_bytes + 15) & ~15u;
+  program_.shared_bytes = (program_.shared_bytes + dynamic_align_ - 1) & ~(dynamic_align_ - 1);
   program_.local_bytes = (program_.local_bytes + 15) & ~15u;
   for (size_t k : dynamic_words_) program_.words[k].second += program_.shared_bytes;
   for (size_t k : dynamic_longs_) program_.longs[k].second += program_.shared_bytes;
@@ -208,8 +216,9 @@ void Decoder::lay_out(Frame& frame, uint32_t id, int depth) {
 void Decoder::instruction(uint32_t frame, const ptx::Instruction& in, int depth) {
   if (control(frame, in, depth)) return;
   static constexpr bool (*kSelect[])(Builder&) = {
-    select_memory, select_move,     select_integer, select_float, select_compare, select_bits, select_convert,
-    select_half,   select_exchange, select_atomic,  select_async, select_matrix,  select_wmma};
+    select_memory,  select_move, select_integer,  select_float,    select_compare, select_bits,
+    select_convert, select_half, select_exchange, select_atomic,   select_bulk,    select_async,
+    select_matrix,  select_wmma, select_wgmma,    select_mbarrier, select_cluster};
   for (auto* select : kSelect) {
     Builder b(*this, in);  // a new one each: queries of a file that declined must not count
     if (select(b)) return;

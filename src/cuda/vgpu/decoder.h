@@ -69,8 +69,9 @@ class Decoder {
   const Symbols& symbols_;
   Program program_;
   std::vector<std::unique_ptr<Frame>> frames_;
-  Frame* frame_ = nullptr;  // the one being laid out
-  uint32_t top_ = 128;      // after the mask of ones at offset 0
+  Frame* frame_ = nullptr;       // the one being laid out
+  uint32_t top_ = 128;           // after the mask of ones at offset 0
+  uint32_t dynamic_align_ = 16;  // of dynamic shared memory
   std::map<std::pair<int, uint64_t>, uint32_t> constants_;
   std::vector<size_t> dynamic_words_, dynamic_longs_;
   std::vector<Class> classes_;

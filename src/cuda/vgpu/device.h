@@ -69,6 +69,7 @@ inline constexpr uint64_t kDefaultLimit = uint64_t{1} << 34;
 struct Launch {
   Dim3 grid, block;
   uint32_t dynamic_shared = 0;
+  Dim3 cluster = {0, 0, 0};        // blocks that run together; 0: as the kernel says
   bool cooperative = false;        // all blocks are resident at the same time
   uint32_t checks = 0;             // of checks.h
   bool model_cache = false;        // count bytes of device memory with a cache model; blocks then run in order

@@ -10,8 +10,10 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "cuda/vgpu/cache.h"
+#include "cuda/vgpu/cluster.h"
 #include "cuda/vgpu/device.h"
 #include "cuda/vgpu/lanes/lanes.h"
+#include "cuda/vgpu/mbarrier.h"
 
 namespace strata::cuda::vgpu {
 
@@ -28,8 +30,10 @@ void broadcast(Warp& w, uint32_t place, uint32_t value) { std::fill_n(cells<uint
 class Runner {
  public:
   Runner(const Program& p, const Profile& profile, const Memory& memory, const Launch& launch,
-         const std::vector<uint8_t>& params, std::atomic<uint64_t>& spent, CacheModel* cache)
+         const std::vector<uint8_t>& params, std::atomic<uint64_t>& spent, CacheModel* cache, Cluster& cluster)
       : program_(p), launch_(launch), spent_(spent) {
+    state_.cluster = &cluster;
+    cluster.blocks.push_back(&state_);
     const auto threads = static_cast<uint32_t>(launch.block.count()), warps = (threads + kLanes - 1) / kLanes;
     state_.program = &p;
     state_.memory = &memory;
@@ -51,32 +55,47 @@ class Runner {
     state_.tally.sites.resize(p.sites.size());
     state_.warps.resize(warps);
     for (const auto& [place, name] : p.specials)
-      if (name.starts_with("%ctaid.")) block_indices_.emplace_back(place, name.back() - 'x');
+      if (name.starts_with("%ctaid.") || name.starts_with("%cluster")) of_block_.emplace_back(place, name);
     for (uint32_t k = 0; k < warps; ++k) prepare(state_.warps[k], k, profile);
   }
 
-  void start(uint64_t block) {
-    const Dim3& g = launch_.grid;
-    const uint32_t index[3] = {static_cast<uint32_t>(block % g.x), static_cast<uint32_t>(block / g.x % g.y),
-                               static_cast<uint32_t>(block / g.x / g.y)};
-    std::copy(index, index + 3, state_.index);
+  // cluster: its index in the grid of clusters; rank: that of the block in it.
+  void start(uint64_t cluster, uint32_t rank) {
+    const Dim3 &g = launch_.grid, &c = launch_.cluster;
+    const uint32_t x = g.x / c.x, y = g.y / c.y;
+    const uint32_t id[3] = {static_cast<uint32_t>(cluster % x), static_cast<uint32_t>(cluster / x % y),
+                            static_cast<uint32_t>(cluster / x / y)};
+    const uint32_t inside[3] = {rank % c.x, rank / c.x % c.y, rank / c.x / c.y}, size[3] = {c.x, c.y, c.z};
+    for (size_t d = 0; d < 3; ++d) state_.index[d] = id[d] * size[d] + inside[d];
+    const auto value = [&](const std::string& name) {
+      const auto axis = static_cast<size_t>(name.back() - 'x');
+      if (name == "%cluster_ctarank") return rank;
+      if (name == "%cluster_nctarank") return static_cast<uint32_t>(c.count());
+      if (name.starts_with("%clusterid.")) return id[axis];
+      if (name.starts_with("%cluster_ctaid.")) return inside[axis];
+      return name.starts_with("%cluster_nctaid.") ? size[axis] : state_.index[axis];
+    };
     std::memset(state_.shared, kFreshShared, state_.shared_bytes);
     state_.instructions = charged_ = 0;
     if (state_.checks) state_.history.reset(state_.shared_bytes, state_.checks);
     for (auto& b : state_.barriers) b = BarrierState{};
     const auto threads = static_cast<uint32_t>(launch_.block.count());
     for (Warp& w : state_.warps) {
-      for (const auto& [place, axis] : block_indices_) broadcast(w, place, index[axis]);
+      for (const auto& [place, name] : of_block_) broadcast(w, place, value(name));
       const uint32_t left = threads - w.index * kLanes;
       w.alive = left >= kLanes ? kFull : (1u << left) - 1;
       w.group_count = 1;
       w.groups[0] = {0, w.alive, Wait::Ready, 0, 0};
       w.copies.clear();
       w.copy_group.fill(0);
+      w.bulk_group.fill(0);
+      w.matrix_reads.clear();
+      w.matrix_group = w.cluster_arrived = w.cluster_waits = 0;
     }
   }
 
-  bool step() {  // true if the block has finished
+  enum class Step : uint8_t { Finished, Ran, Stuck };
+  Step step() {
     bool ran = false, done = true;
     for (Warp& w : state_.warps) {
       if (finished(w)) continue;
@@ -86,18 +105,33 @@ class Runner {
     const uint64_t more = state_.instructions - charged_;
     charged_ = state_.instructions;
     const uint64_t spent = spent_.fetch_add(more, std::memory_order_relaxed) + more;
-    if (done) return true;
+    if (done) {
+      if (ran) finish_block(state_);
+      return Step::Finished;
+    }
     if (launch_.instruction_limit && spent > launch_.instruction_limit)
       stop(kLaunchTimeout, fmt::format("the launch ran for {} warp instructions, more than the limit of {}; "
                                        "STRATA_VGPU_LIMIT sets another",
                                        spent, launch_.instruction_limit));
-    if (!ran && !release_complete(state_)) stop(kLaunchFailed, "threads wait at a barrier that the others never reach");
-    return false;
+    return ran || release_complete(state_) ? Step::Ran : Step::Stuck;
   }
 
-  void run_block(uint64_t block) {
-    start(block);
-    while (!step()) {}
+  // Nothing that the threads of the cluster wait for can happen any more.
+  [[noreturn]] void deadlock() {
+    for (const Warp& w : state_.warps)
+      for (int k = 0; k < w.group_count; ++k) {
+        const Group& g = w.groups[k];
+        if (g.wait == Wait::Cluster)
+          stop(kLaunchFailed, "deadlock: threads wait for a cluster whose other threads never arrive");
+        if (g.wait != Wait::Phase) continue;
+        const Mbarrier m = read_mbarrier(w, state_, g.barrier, std::countr_zero(g.mask));
+        stop(
+          kLaunchFailed,
+          fmt::format("deadlock: threads wait for the mbarrier at 0x{:x}, whose phase {} never ends: {} of {} arrivals "
+                      "and {} bytes are missing",
+                      g.barrier, m.phase ? 1 : 0, m.pending, m.expected, m.bytes));
+      }
+    stop(kLaunchFailed, "threads wait at a barrier that the others never reach");
   }
 
   const Tally& tally() const { return state_.tally; }
@@ -115,7 +149,8 @@ class Runner {
     for (Warp& w : state_.warps)
       if (!finished(w)) {
         const Group& g = w.groups[0];
-        w.current = &program_.code[g.wait == Wait::Barrier ? g.instruction : program_.blocks[g.block].first];
+        const bool at_block = g.wait == Wait::Ready || g.wait == Wait::Together;
+        w.current = &program_.code[at_block ? program_.blocks[g.block].first : g.instruction];
         fault(w, code, what, static_cast<uint32_t>(std::countr_zero(g.mask)));
       }
     throw Fault(code, what);
@@ -156,7 +191,11 @@ class Runner {
     if (n == "%lanemask_ge") return ~below;
     if (n == "%dynamic_smem_size") return launch_.dynamic_shared;
     if (n == "%total_smem_size") return program_.shared_bytes + launch_.dynamic_shared;
-    return 0;  // %smid: any multiprocessor will do; %ctaid is set per block
+    if (n.starts_with("%nclusterid.")) {
+      const Dim3& c = launch_.cluster;
+      return n.back() == 'x' ? g.x / c.x : n.back() == 'y' ? g.y / c.y : g.z / c.z;
+    }
+    return 0;  // %smid: any multiprocessor will do; %ctaid and those of clusters are set per block
   }
 
   const Program& program_;
@@ -164,9 +203,63 @@ class Runner {
   std::atomic<uint64_t>& spent_;  // warp instructions of the launch
   uint64_t charged_ = 0;          // of this block, already in spent_
   BlockState state_;
-  std::vector<std::pair<uint32_t, int>> block_indices_;  // places of %ctaid
+  std::vector<std::pair<uint32_t, std::string>> of_block_;  // special registers that differ between blocks
   Bytes registers_{nullptr, &std::free}, shared_{nullptr, &std::free}, local_{nullptr, &std::free};
 };
+
+// The blocks of a cluster, which run together, or a single block.
+class Team {
+ public:
+  Team(const Program& p, const Profile& profile, const Memory& memory, const Launch& launch,
+       const std::vector<uint8_t>& params, std::atomic<uint64_t>& spent, CacheModel* cache) {
+    for (uint64_t k = 0; k < launch.cluster.count(); ++k)
+      runners_.push_back(std::make_unique<Runner>(p, profile, memory, launch, params, spent, cache, cluster_));
+  }
+
+  void start(uint64_t cluster) {
+    cluster_.phase = false;
+    for (size_t k = 0; k < runners_.size(); ++k) runners_[k]->start(cluster, static_cast<uint32_t>(k));
+  }
+
+  bool step() {  // true if all blocks have finished
+    bool done = true, ran = false;
+    Runner* stuck = nullptr;
+    for (const auto& r : runners_) {
+      const Runner::Step s = r->step();
+      done = done && s == Runner::Step::Finished;
+      ran = ran || s == Runner::Step::Ran;
+      if (s == Runner::Step::Stuck && !stuck) stuck = r.get();
+    }
+    if (stuck && !ran && !release_cluster(cluster_)) stuck->deadlock();
+    return done;
+  }
+
+  void add_to(Tally& total) const;
+
+ private:
+  Cluster cluster_;
+  std::vector<std::unique_ptr<Runner>> runners_;
+};
+
+// The launch with the size of its clusters.
+Launch with_cluster(const Program& p, const Profile& profile, Launch l) {
+  const Dim3 needs{p.cluster[0], p.cluster[1], p.cluster[2]};
+  Dim3& c = l.cluster;
+  if (c.count() == 0) c = needs.count() ? needs : Dim3{};
+  STRATA_CHECK(!needs.count() || (c.x == needs.x && c.y == needs.y && c.z == needs.z), Value,
+               "launch of '{}': clusters of ({},{},{}) blocks, the kernel needs ({},{},{})", p.name, c.x, c.y, c.z,
+               needs.x, needs.y, needs.z);
+  STRATA_CHECK(c.count() == 1 || profile.major >= 9, Value,
+               "launch of '{}': clusters of ({},{},{}) blocks, which {} does not have; use the profile hopper", p.name,
+               c.x, c.y, c.z, profile.name);
+  STRATA_CHECK(c.count() <= kMostClusterBlocks, Value,
+               "launch of '{}': a cluster of {} blocks, at most {} are possible", p.name, c.count(),
+               kMostClusterBlocks);
+  STRATA_CHECK(l.grid.x % c.x == 0 && l.grid.y % c.y == 0 && l.grid.z % c.z == 0, Value,
+               "launch of '{}': grid ({},{},{}) is not a multiple of clusters ({},{},{})", p.name, l.grid.x, l.grid.y,
+               l.grid.z, c.x, c.y, c.z);
+  return l;
+}
 
 void check(const Program& p, const Profile& profile, const Launch& l) {
   const uint64_t threads = l.block.count();
@@ -200,6 +293,10 @@ void add(Tally& to, const Tally& from) {
   to.atomics += from.atomics;
   to.atomic_conflicts += from.atomic_conflicts;
   to.unmet += from.unmet;
+}
+
+void Team::add_to(Tally& total) const {
+  for (const auto& r : runners_) add(total, r->tally());
 }
 
 Counters counted(const Program& p, const Profile& profile, const Launch& l, const Tally& t, CacheModel* cache) {
@@ -239,15 +336,16 @@ Counters counted(const Program& p, const Profile& profile, const Launch& l, cons
 
 }  // namespace
 
-Counters run(const Program& p, const Profile& profile, const Memory& memory, const Launch& launch,
+Counters run(const Program& p, const Profile& profile, const Memory& memory, const Launch& given,
              const void* const* params) {
-  check(p, profile, launch);
+  check(p, profile, given);
+  const Launch launch = with_cluster(p, profile, given);
   std::vector<uint8_t> bytes(p.param_bytes + 16);
   for (size_t k = 0; k < p.params.size(); ++k) {
     STRATA_CHECK(params && params[k], Value, "launch of '{}': argument {} is missing", p.name, k);
     std::memcpy(bytes.data() + p.params[k].offset, params[k], p.params[k].bytes);
   }
-  const uint64_t blocks = launch.grid.count();
+  const uint64_t blocks = launch.grid.count(), clusters = blocks / launch.cluster.count();
   std::atomic<uint64_t> spent{0};
   const auto cache =
     launch.model_cache ? std::make_unique<CacheModel>(static_cast<uint64_t>(profile.l2_bytes)) : nullptr;
@@ -258,37 +356,40 @@ Counters run(const Program& p, const Profile& profile, const Memory& memory, con
   if (launch.cooperative) {
     STRATA_CHECK(blocks <= kMostTogether, Value, "cooperative launch of '{}': {} blocks, at most {} run together",
                  p.name, blocks, kMostTogether);
-    std::vector<std::unique_ptr<Runner>> runners;
-    for (uint64_t k = 0; k < blocks; ++k) {
-      runners.push_back(std::make_unique<Runner>(p, profile, memory, launch, bytes, spent, cache.get()));
-      runners.back()->start(k);
+    std::vector<std::unique_ptr<Team>> teams;
+    for (uint64_t k = 0; k < clusters; ++k) {
+      teams.push_back(std::make_unique<Team>(p, profile, memory, launch, bytes, spent, cache.get()));
+      teams.back()->start(k);
     }
-    std::vector<bool> done(blocks, false);
-    for (uint64_t left = blocks; left;)
-      for (uint64_t k = 0; k < blocks; ++k)
-        if (!done[k] && runners[k]->step()) {
+    std::vector<bool> done(clusters, false);
+    for (uint64_t left = clusters; left;)
+      for (uint64_t k = 0; k < clusters; ++k)
+        if (!done[k] && teams[k]->step()) {
           done[k] = true;
           --left;
         }
-    for (const auto& r : runners) add(total, r->tally());
+    for (const auto& t : teams) t->add_to(total);
     return counted(p, profile, launch, total, cache.get());
   }
   const bool serial = (p.ordered && !launch.unordered_atomics) || cache;
   const auto workers =
-    static_cast<int64_t>(serial ? 1 : std::min<uint64_t>(blocks, static_cast<uint64_t>(num_threads())));
+    static_cast<int64_t>(serial ? 1 : std::min<uint64_t>(clusters, static_cast<uint64_t>(num_threads())));
   std::atomic<uint64_t> next{0};
   std::mutex guard;
   parallel_for(workers, 1, [&](int64_t begin, int64_t end) {
     if (begin == end) return;
-    Runner runner(p, profile, memory, launch, bytes, spent, cache.get());
+    Team team(p, profile, memory, launch, bytes, spent, cache.get());
     try {
-      for (uint64_t block; (block = next.fetch_add(1, std::memory_order_relaxed)) < blocks;) runner.run_block(block);
+      for (uint64_t k; (k = next.fetch_add(1, std::memory_order_relaxed)) < clusters;) {
+        team.start(k);
+        while (!team.step()) {}
+      }
     } catch (...) {
-      next.store(blocks, std::memory_order_relaxed);  // the others can stop
+      next.store(clusters, std::memory_order_relaxed);  // the others can stop
       throw;
     }
     const std::lock_guard<std::mutex> lock(guard);
-    add(total, runner.tally());
+    team.add_to(total);
   });
   return counted(p, profile, launch, total, cache.get());
 }

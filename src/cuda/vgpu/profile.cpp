@@ -39,7 +39,7 @@ Profile built_in(std::string_view name) {
     p.l2_bytes = 40 << 20;
     p.clock_khz = 1410000;
     p.bandwidth = 1555e9;
-  } else if (name == "hopper-lite") {  // a Hopper without its asynchronous units: no wgmma, TMA or clusters
+  } else if (name == "hopper") {
     p.major = 9;
     p.minor = 0;
     p.multiprocessors = 132;
@@ -54,7 +54,7 @@ Profile built_in(std::string_view name) {
     p.f64_per_sm = 64;
   } else {
     fail(ErrorKind::Value,
-         fmt::format("vgpu: no device profile '{}'; use turing, ampere, hopper-lite, or a JSON object", name));
+         fmt::format("vgpu: no device profile '{}'; use turing, ampere, hopper, or a JSON object", name));
   }
   return p;
 }

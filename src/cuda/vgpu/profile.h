@@ -20,7 +20,7 @@ struct Profile {
   double bandwidth = 0;  // bytes per second, for estimates
 };
 
-// "turing", "ampere", "hopper-lite", or a JSON object with the fields above by name over one of them as "base".
+// "turing", "ampere", "hopper", or a JSON object with the fields above by name over one of them as "base".
 STRATA_API Profile profile_of(std::string_view name_or_json);
 
 struct Occupancy {

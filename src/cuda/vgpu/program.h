@@ -55,7 +55,9 @@ struct Inst {
   Space space = Space::Generic;
 };
 
-enum class End : uint8_t { Fall, Branch, Indexed, Exit, Barrier };
+// Wait: for a phase of an mbarrier, or for the cluster (WaitOp).
+enum class End : uint8_t { Fall, Branch, Indexed, Exit, Barrier, Wait };
+enum class WaitOp : uint8_t { Try, Test, Cluster };
 
 struct BasicBlock {
   uint32_t first = 0, last = 0;  // instructions [first, last), without the terminator
@@ -96,6 +98,7 @@ struct Program {
   uint32_t max_threads = 1024, registers = 0;  // registers: an estimate per thread
   // Blocks run in order, one after the other: the kernel has atomics whose results depend on it.
   bool ordered = false;
+  uint32_t cluster[3] = {};  // .reqnctapercluster; 0 if not given
 };
 
 }  // namespace strata::cuda::vgpu

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cuda/vgpu/lanes/lanes.h"
+#include "cuda/vgpu/mbarrier.h"
 
 namespace strata::cuda::vgpu {
 
@@ -32,8 +33,9 @@ void push_group(Warp& w, const Group& group) {
   if (!group.mask) return;
   for (int k = 0; k < w.group_count; ++k) {
     Group& g = w.groups[k];
-    if (g.block == group.block && g.wait == group.wait &&
-        (g.wait != Wait::Barrier || g.instruction == group.instruction)) {
+    const bool alike = g.wait == Wait::Ready || g.wait == Wait::Together ||
+                       (g.instruction == group.instruction && g.barrier == group.barrier && g.phase == group.phase);
+    if (g.block == group.block && g.wait == group.wait && alike) {
       g.mask |= group.mask;
       return;
     }
@@ -58,11 +60,16 @@ int choose(const Warp& w, bool ahead) {
 // Lanes that wait for others that will not come: those have exited, which is fine, or are at a barrier or another such
 // instruction, which is undefined on a GPU and is counted.
 int choose_unmet(Warp& w) {
+  uint32_t later = 0;  // lanes that will come after a phase
+  for (int k = 0; k < w.group_count; ++k)
+    if (w.groups[k].wait == Wait::Phase || w.groups[k].wait == Wait::Cluster) later |= w.groups[k].mask;
   for (int k = 0; k < w.group_count; ++k) {
     const Group& g = w.groups[k];
     if (g.wait != Wait::Together) continue;
     const uint32_t members = w.block->program->blocks[g.block].members;
-    if (const uint32_t absent = cells<uint32_t>(w, members)[std::countr_zero(g.mask)] & w.alive & ~g.mask) {
+    const uint32_t absent = cells<uint32_t>(w, members)[std::countr_zero(g.mask)] & w.alive & ~g.mask;
+    if (absent & later) continue;
+    if (absent) {
       ++w.block->tally.unmet;
       if (w.block->checks & kCheckSync) {
         w.current = &w.block->program->code[w.block->program->blocks[g.block].first];
@@ -109,6 +116,7 @@ bool run_warp(Warp& w, int64_t budget) {
   uint64_t *executed = state.tally.executed.data(), *lanes = state.tally.lanes.data();
   uint32_t spins = 0;
   bool ran = false;
+  wake(w);
   while (w.group_count) {
     const bool ahead = spins > kPatience;
     if (ahead) spins = 0;
@@ -116,7 +124,7 @@ bool run_warp(Warp& w, int64_t budget) {
     int chosen = choose(w, ahead);
     if (chosen < 0) {
       chosen = choose_unmet(w);
-      if (chosen < 0) return ran;  // all wait at barriers
+      if (chosen < 0) return ran;  // all wait
       forced = true;
     }
     uint32_t at = w.groups[chosen].block, mask = w.groups[chosen].mask;
@@ -159,7 +167,9 @@ bool run_warp(Warp& w, int64_t budget) {
         } else {
           push_group(w, {next, mask & ~taken, Wait::Ready, 0, 0});
           if (taken && b.end == End::Barrier) arrive(w, b.terminator, taken, next);
-          else if (taken) jump_indexed(w, i, taken);
+          else if (taken && b.end == End::Wait) {
+            if (!wait_at(w, b.terminator, taken, next)) return true;
+          } else if (taken) jump_indexed(w, i, taken);
           break;
         }
       }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cuda/vgpu/bulk.h"
 #include "cuda/vgpu/checks.h"
 #include "cuda/vgpu/memory.h"
 #include "cuda/vgpu/program.h"
@@ -14,8 +15,9 @@ namespace strata::cuda::vgpu {
 inline constexpr uint32_t kFull = 0xffffffffu;
 inline constexpr int kLanes = 32;
 inline constexpr int kBarriers = 16;
-// Generic addresses of shared and local memory are in windows without pages of any process.
-inline constexpr uint64_t kSharedWindow = 0x0100000000000000, kLocalWindow = 0x0200000000000000;
+// Generic addresses of shared and local memory and of parameters are in windows without pages of any process.
+inline constexpr uint64_t kSharedWindow = 0x0100000000000000, kLocalWindow = 0x0200000000000000,
+                          kParamWindow = 0x0300000000000000;
 inline constexpr uint64_t kWindow = uint64_t{1} << 32;
 
 // A fault of a kernel: its location, and the driver's code for it.
@@ -31,13 +33,15 @@ inline constexpr int kIllegalAddress = 700, kLaunchTimeout = 702, kAssert = 710,
                      kMisaligned = 716, kLaunchFailed = 719;
 
 struct BlockState;
+struct Cluster;
 class CacheModel;
 
-enum class Wait : uint8_t { Ready, Barrier, Together };
+enum class Wait : uint8_t { Ready, Barrier, Together, Phase, Cluster };
 struct Group {  // lanes at the same instruction
   uint32_t block = 0, mask = 0;
   Wait wait = Wait::Ready;
   uint32_t barrier = 0, instruction = 0;  // for a group that waits at a barrier: the barrier and its instruction
+  bool phase = false;                     // Wait::Phase, Cluster: parity of the phase that must end
 };
 
 struct AsyncCopy {
@@ -45,6 +49,10 @@ struct AsyncCopy {
   const uint8_t* from;
   uint32_t lane, group;
   uint8_t bytes, given;  // the rest is zeros
+};
+
+struct MatrixRead {  // shared memory that matrix instructions in flight may read
+  uint32_t begin, end, group;
 };
 
 struct Warp {
@@ -58,7 +66,12 @@ struct Warp {
   Group groups[kLanes + 1];
   int group_count = 0;
   std::vector<AsyncCopy> copies;
-  std::array<uint32_t, kLanes> copy_group{};
+  std::array<uint32_t, kLanes> copy_group{}, bulk_group{};
+  std::vector<BulkCopy> stores;
+  std::vector<MatrixRead> matrix_reads;  // with the race check
+  uint32_t matrix_group = 0;
+  // barrier.cluster: lanes that have arrived in this phase, and those that may wait, with the phase they wait for.
+  uint32_t cluster_arrived = 0, cluster_waits = 0, cluster_phases = 0;
 };
 
 struct BarrierState {
@@ -94,7 +107,9 @@ struct BlockState {
   const uint8_t* params = nullptr;
   uint32_t shared_bytes = 0;
   uint32_t index[3] = {}, threads[3] = {};
-  uint32_t checks = 0;  // of checks.h; memory is then accessed lane by lane
+  Cluster* cluster = nullptr;
+  std::vector<BulkCopy> loads;  // bulk copies into this block that nobody has waited for
+  uint32_t checks = 0;          // of checks.h; memory is then accessed lane by lane
   SharedHistory history;
   CacheModel* cache = nullptr;  // null: not modelled
   const char* label = "";       // label of the launching code

@@ -49,7 +49,7 @@ TEST(GemmCompile, AppliesTheEpilogue) {
   }
 }
 
-// The virtual GPU does not run kernels for Hopper, but NVRTC compiles them anywhere.
+// NVRTC compiles them anywhere; test_virtual_hopper.py runs them.
 TEST(GemmCompile, KernelsForHopperCompile) {
   NEEDS_NVRTC();
   const std::vector<const char*> options{"--gpu-architecture=compute_90a", "--std=c++20",

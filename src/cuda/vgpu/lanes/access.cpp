@@ -14,19 +14,18 @@ uint8_t* resolve(Warp& w, Space space, uint64_t address, uint32_t bytes, int lan
   BlockState& b = *w.block;
   if (space == Space::Generic) {
     space = space_of(address);
-    address -= space == Space::Shared ? kSharedWindow : space == Space::Local ? kLocalWindow : 0;
+    address -= window_of(space);
   }
   if (address & (bytes - 1))
     fault(w, kMisaligned, fmt::format("address 0x{:x} is not a multiple of {}", address, bytes), at);
   switch (space) {
-    case Space::Shared:
-      if (address >= b.shared_bytes || bytes > b.shared_bytes - address)
-        fault(
-          w, kIllegalAddress,
-          fmt::format("{} bytes at shared address 0x{:x}, of {} bytes of the block", bytes, address, b.shared_bytes),
-          at);
-      if (b.checks) b.history.touch(w, static_cast<uint32_t>(address), bytes, at, access);
-      return b.shared + address;
+    case Space::Shared: {
+      const SharedPlace place = shared_place(w, address, bytes, lane);
+      // The history of a block knows the threads of that block only.
+      if (place.block == &b && b.checks) b.history.touch(w, place.address, bytes, at, access);
+      else if (b.checks && access != Access::Read) place.block->history.written(place.address, bytes);
+      return place.block->shared + place.address;
+    }
     case Space::Local:
       if (address >= b.program->local_bytes || bytes > b.program->local_bytes - address)
         fault(w, kIllegalAddress,
@@ -38,16 +37,30 @@ uint8_t* resolve(Warp& w, Space space, uint64_t address, uint32_t bytes, int lan
       if (address >= b.program->param_bytes || bytes > b.program->param_bytes - address)
         fault(w, kIllegalAddress, fmt::format("{} bytes at parameter offset {}", bytes, address), at);
       return const_cast<uint8_t*>(b.params) + address;
-    default:
-      if (!b.memory->reachable(address, bytes))
-        fault(w, kIllegalAddress,
-              fmt::format("{} bytes at 0x{:x}, which is not device memory: {}", bytes, address,
-                          b.memory->describe(address)),
-              at);
-      if (b.checks) check_global(w, address, bytes, at, access);
-      if (b.cache) b.cache->touch(address, bytes, access);
-      return reinterpret_cast<uint8_t*>(address);
+    default: return resolve_global(w, address, bytes, lane, access);
   }
+}
+
+uint8_t* resolve_global(Warp& w, uint64_t address, uint32_t bytes, int lane, Access access) {
+  const auto at = static_cast<uint32_t>(lane);
+  BlockState& b = *w.block;
+  if (!b.memory->reachable(address, bytes))
+    fault(
+      w, kIllegalAddress,
+      fmt::format("{} bytes at 0x{:x}, which is not device memory: {}", bytes, address, b.memory->describe(address)),
+      at);
+  if (b.checks) check_global(w, address, bytes, at, access);
+  if (b.cache) b.cache->touch(address, bytes, access);
+  return reinterpret_cast<uint8_t*>(address);
+}
+
+SharedPlace mbarrier_place(Warp& w, Space space, uint64_t address, int lane, Access access) {
+  if (space == Space::Generic && space_of(address) == Space::Shared) address -= kSharedWindow;
+  else if (space != Space::Shared)
+    fault(w, kIllegalAddress, fmt::format("0x{:x} is not an address of shared memory", address),
+          static_cast<uint32_t>(lane));
+  resolve(w, Space::Shared, address, sizeof(uint64_t), lane, access);
+  return shared_place(w, address, sizeof(uint64_t), lane);
 }
 
 namespace {

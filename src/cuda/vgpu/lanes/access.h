@@ -1,5 +1,6 @@
 // Translates lane addresses to host memory, with the checks of a GPU, and counts memory instructions.
 #pragma once
+#include "cuda/vgpu/cluster.h"
 #include "cuda/vgpu/lanes/lanes.h"
 
 namespace strata::cuda::vgpu {
@@ -17,6 +18,10 @@ inline void addresses(const Inst& i, Warp& w, uint64_t* out) {
 
 // The host address of `bytes` bytes; throws a fault that names the lane.
 uint8_t* resolve(Warp& w, Space space, uint64_t address, uint32_t bytes, int lane, Access access);
+// The same for any number of bytes of device memory, at any address.
+uint8_t* resolve_global(Warp& w, uint64_t address, uint32_t bytes, int lane, Access access);
+// An mbarrier's place in shared memory.
+SharedPlace mbarrier_place(Warp& w, Space space, uint64_t address, int lane, Access access = Access::Atomic);
 
 // Counts one request: sectors of 32 bytes for device memory, passes over the 32 banks for shared memory.
 void count_request(const Inst& i, Warp& w, Space space, const uint64_t* address, uint32_t mask, uint32_t bytes);
@@ -25,10 +30,17 @@ void learn(Site& site, Space space, uint64_t base, const uint32_t* offsets, uint
 void move_phase(Site& site, uint64_t base, uint32_t bytes);
 inline uint32_t phase_of(Space space, uint64_t base) { return space == Space::Shared ? 0 : base & 31; }
 
+inline uint64_t window_of(Space space) {
+  return space == Space::Shared  ? kSharedWindow
+         : space == Space::Local ? kLocalWindow
+         : space == Space::Param ? kParamWindow
+                                 : 0;
+}
 // The space that a generic address points into.
 inline Space space_of(uint64_t address) {
   return address - kSharedWindow < kWindow  ? Space::Shared
          : address - kLocalWindow < kWindow ? Space::Local
+         : address - kParamWindow < kWindow ? Space::Param
                                             : Space::Global;
 }
 

@@ -49,7 +49,7 @@ HWY_INLINE bool locate(const Inst& i, Warp& w, uint32_t m, uint32_t bytes, uint3
   if (far >> 32) return false;
   if (space == Space::Generic) {
     space = space_of(base);
-    base -= space == Space::Shared ? kSharedWindow : space == Space::Local ? kLocalWindow : 0;
+    base -= window_of(space);
   }
   Site& s = b.tally.sites[i.site];
   uint32_t differs = s.mask ^ m;

@@ -6,6 +6,7 @@
 
 #include <chrono>
 
+#include "cuda/vgpu/lanes/access.h"
 #include "cuda/vgpu/lanes/pick.h"
 
 #include "cuda/vgpu/lanes/loops.inl"
@@ -143,18 +144,14 @@ bool move(Builder& b) {
 bool select_move(Builder& b) {
   const std::string& op = b.in.op;
   if (op == "mov") return move(b);
-  if (op == "cvta" || op == "mapa") {
-    if (op == "mapa") b.unsupported("clusters");
+  if (op == "cvta") {
     const bool to = b.flag("to");
     const Space space = b.space();
     b.type();
     b.operands(2, 2);
     b.out.a = b.any_src(b.operand(1), Type::U64, b.out.a_bytes);
     b.out.d = b.any_dst(b.operand(0), b.out.d_bytes);
-    const auto window = static_cast<int64_t>(space == Space::Shared  ? kSharedWindow
-                                             : space == Space::Local ? kLocalWindow
-                                                                     : 0);
-    if (space == Space::Param) b.unsupported();
+    const auto window = static_cast<int64_t>(window_of(space));
     if (window == 0 && b.out.d_bytes == b.out.a_bytes) {
       b.emit(b.out.d_bytes == 8 ? copy<uint64_t> : copy<uint32_t>, Class::Move);
       return true;
@@ -173,7 +170,9 @@ bool select_move(Builder& b) {
     return true;
   }
   if (op == "membar" || op == "fence") {  // lanes and blocks see each other's writes at once
-    b.ignore({"gl", "cta", "sys", "gpu", "cluster", "sc", "acq_rel", "acquire", "release"});
+    b.ignore({"gl", "cta", "sys", "gpu", "cluster", "sc", "acq_rel", "acquire", "release", "mbarrier_init", "proxy",
+              "async", "async::generic", "alias", "global", "shared::cta", "shared::cluster",
+              "sync_restrict::shared::cta", "sync_restrict::shared::cluster"});
     b.emit(nothing, Class::Control);
     return true;
   }
@@ -183,7 +182,7 @@ bool select_move(Builder& b) {
     return true;
   }
   if (op == "prefetch" || op == "prefetchu") {
-    b.ignore({"global", "local", "L1", "L2", "L2::evict_last", "L2::evict_normal"});
+    b.ignore({"global", "local", "param", "tensormap", "L1", "L2", "L2::evict_last", "L2::evict_normal"});
     b.emit(nothing, Class::Control);
     return true;
   }

@@ -76,7 +76,11 @@ Operand Parser::address() {
     const int64_t n = integer();
     out.offset += minus ? -n : n;
   }
-  if (accept(",")) fail_here("addresses of tensors are not supported");
+  if (accept(",")) {
+    const Operand place = operand();
+    if (place.kind != Operand::Vector) fail_here("the coordinates of a tensor are a list in braces");
+    out.items = place.items;
+  }
   expect("]");
   return out;
 }

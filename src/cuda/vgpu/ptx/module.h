@@ -19,7 +19,7 @@ struct Operand {
   std::string pair;            // the second of %p|%q
   uint64_t bits = 0;           // of a number
   int64_t offset = 0;          // name + offset
-  std::vector<Operand> items;  // of {a, b} and (a, b)
+  std::vector<Operand> items;  // of {a, b} and (a, b); the coordinates of [map, {x, y}]
 };
 
 struct Instruction {
@@ -65,6 +65,7 @@ struct Function {
   std::vector<Instruction> body;
   uint32_t max_threads = 0;                      // .maxntid, all dimensions multiplied; 0 if not given
   uint32_t max_registers = 0, least_blocks = 0;  // .maxnreg, .minnctapersm; 0 if not given
+  uint32_t cluster[3] = {};                      // .reqnctapercluster; 0 if not given
 };
 
 struct Module {

@@ -231,13 +231,20 @@ void Parser::function(bool entry) {
       while (accept(",")) threads *= std::clamp<int64_t>(integer(), 0, 1 << 16);
       if (threads <= 0 || threads > 1024) fail_here(fmt::format("{} of {} threads", directive, threads));
       f->max_threads = static_cast<uint32_t>(threads);
+    } else if (directive == ".reqnctapercluster") {
+      int n = 0;
+      do {
+        if (n == 3) fail_here("a cluster has up to 3 dimensions");
+        f->cluster[n++] = static_cast<uint32_t>(std::clamp<int64_t>(integer(), 0, 1 << 16));
+      } while (accept(","));
+      for (; n < 3; ++n) f->cluster[n] = 1;
     } else if (directive == ".minnctapersm") {
       f->least_blocks = static_cast<uint32_t>(std::clamp<int64_t>(integer(), 0, 64));
     } else if (directive == ".maxnreg") {
       f->max_registers = static_cast<uint32_t>(std::clamp<int64_t>(integer(), 0, 255));
     } else if (directive == ".maxnctapersm" || directive == ".maxclusterrank") {
       integer();
-    } else if (directive != ".noreturn") {
+    } else if (directive != ".noreturn" && directive != ".explicitcluster") {
       fail_here(fmt::format("unknown directive '{}' of a function", directive));
     }
   }

@@ -32,6 +32,8 @@ enum class Type : uint8_t {
   TF32,
   E4M3x2,
   E5M2x2,
+  E4M3,
+  E5M2,
 };
 
 enum class Space : uint8_t { Generic, Global, Shared, Local, Const, Param };
