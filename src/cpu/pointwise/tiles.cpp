@@ -12,7 +12,7 @@
 namespace strata::cpu {
 namespace {
 
-constexpr int64_t kTileBytes = 8192;  // of a register: four of them fit into the L1 cache
+constexpr int64_t kTileBytes = 2048;  // of a register: those of a long group fit into the L1 cache
 constexpr int64_t kGrain = 32768;     // minimum elements per thread
 
 struct alignas(kVectorBytes) Register {
