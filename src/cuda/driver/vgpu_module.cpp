@@ -94,6 +94,9 @@ CUresult launch(CUfunction handle, vgpu::Launch l, CUstream stream, void** param
       fmt::format(
         "launch of '{}': {} bytes of dynamic shared memory, {} are allowed; cuFuncSetAttribute raises it up to {}",
         p.name, l.dynamic_shared, allowed, d->profile.shared_optin - static_cast<int>(p.shared_bytes)));
+  if (l.cluster.count() > 1 && d->profile.major < 9)
+    return say(kNotSupported, fmt::format("launch of '{}': clusters need compute capability 9.0, this device has {}.{}",
+                                          p.name, d->profile.major, d->profile.minor));
   const auto fits =
     vgpu::occupancy(d->profile, static_cast<uint32_t>(threads), p.registers, p.shared_bytes + l.dynamic_shared);
   if (fits.blocks == 0)

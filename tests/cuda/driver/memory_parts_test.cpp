@@ -188,15 +188,23 @@ TEST_F(Parts, LaunchesWithAttributes) {
   EXPECT_EQ(cu->cuLaunchKernelEx(&config, fill, params, nullptr), kLaunchOutOfResources);
 }
 
-TEST_F(Parts, HasNoTensorMaps) {
+TEST_F(Parts, EncodesTensorMaps) {
+  CUdeviceptr p = 0;
+  OK(cu->cuMemAlloc(&p, 64 * 128));
   CUtensorMap map;
   const unsigned long long sizes[] = {64, 64}, strides[] = {128};
-  const unsigned box[] = {64, 64}, steps[] = {1, 1};
-  EXPECT_EQ(
-    cu->cuTensorMapEncodeTiled(&map, kTensorMapF16, 2, nullptr, sizes, strides, box, steps, kTensorMapNotInterleaved,
-                               kTensorMapSwizzle128, kTensorMapPromote256, kTensorMapFillZeros),
-    kNotSupported);
-  EXPECT_NE(vgpu_message().find("tensor maps"), std::string::npos);
+  const unsigned box[] = {64, 64}, steps[] = {1, 1}, stepping[] = {2, 1};
+  const auto encode = [&](CUdeviceptr at, const unsigned* given) {
+    return cu->cuTensorMapEncodeTiled(&map, kTensorMapF16, 2, reinterpret_cast<void*>(at), sizes, strides, box, given,
+                                      kTensorMapNotInterleaved, kTensorMapSwizzle128, kTensorMapPromote256,
+                                      kTensorMapFillZeros);
+  };
+  OK(encode(p, steps));
+  EXPECT_EQ(encode(p + 8, steps), kInvalidValue);
+  EXPECT_NE(vgpu_message().find("multiple of 16"), std::string::npos);
+  EXPECT_EQ(encode(0, steps), kInvalidValue);
+  EXPECT_EQ(encode(p, stepping), kNotSupported);
+  EXPECT_NE(vgpu_message().find("without interleaving and steps"), std::string::npos);
 }
 
 TEST_F(Parts, GraphsTakeNewArguments) {
