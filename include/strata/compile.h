@@ -1,4 +1,4 @@
-// strata::compile(f): a function that gives the same results and computes pointwise ops on the CPU in groups.
+// strata::compile(f): a function that gives the same results and computes pointwise ops in groups.
 #pragma once
 #include <type_traits>
 #include <utility>

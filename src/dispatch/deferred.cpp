@@ -8,13 +8,15 @@
 
 #include "base/trace.h"
 #include "cpu/pointwise/tiles.h"
+#include "cuda/pointwise/fused.h"
+#include "cuda/pointwise/pointwise.h"
 #include "record/formula.h"
 
 namespace strata {
 namespace {
 
-constexpr size_t kMaxSteps = 64, kMaxTensors = 32;  // of a group
-std::atomic<int64_t> least_deferred{16384};         // fewer elements stay in the L1 cache without fusion
+constexpr size_t kMaxSteps = 64, kMaxTensors = 32, kMaxNumbers = cuda::kMostFusedNumbers;  // of a group
+std::atomic<int64_t> least_deferred{16384};  // fewer elements stay in the L1 cache without fusion
 std::atomic<bool> fills_promised{false};
 
 // The deferred ops of one thread. Other threads may need a value, or drop a result: hence the lock.
@@ -25,16 +27,22 @@ class Group final : public Promiser {
   // A result without memory gets some; one that has memory is written to, after all steps so far.
   void add(const Call& c, const Formula& f, DType common) {
     const std::lock_guard lock(mutex_);
+    const Scoped inside(computing, this);
     const TensorImpl& out = *c.out();
     const bool overwrites = out.storage.get();
     const DType compute = dispatch_compute(common, []<class T>() { return dtype_of<T>; });
-    if (!steps_.empty() && (compute != program_.compute || !same_shape(out))) compute_all(c.op.name.c_str());
-    if (steps_.size() == kMaxSteps || program_.tensors.size() + f.inputs > kMaxTensors) compute_all("a full group");
+    if (!steps_.empty() && (compute != program_.compute || out.device != program_.device || !same_shape(out)))
+      compute_all(c.op.name.c_str());
+    if (steps_.size() == kMaxSteps || program_.tensors.size() + f.inputs > kMaxTensors ||
+        numbers_ + f.inputs + f.members > kMaxNumbers)
+      compute_all("a full group");
     if (steps_.empty()) {
       program_.compute = compute;
+      program_.device = out.device;
+      if (out.device.type != DeviceType::Cpu) stream_.emplace(cuda::stream_of(out.device));
       program_.shape.assign(out.shape, out.shape + out.ndim);
     }
-    cpu::TileStep step;
+    FusedStep step;
     step.formula = &f;
     step.type = out.dtype;
     for (int k = 0; k < f.inputs; ++k)
@@ -45,19 +53,22 @@ class Group final : public Promiser {
       T members[kMaxMembers];
       read_members(f, c.args, members);
       for (int k = 0; k < f.members; ++k) std::memcpy(&step.members[k], &members[k], sizeof(T));
+      numbers_ += f.members;
       for (int k = 0; k < f.inputs; ++k) {
         const Value& v = c.args[k];
-        if (v.tag == Tag::Tensor) {
+        if (v.tag == Tag::Tensor && v.tensor->device == out.device) {
           step.from[k] = operand_of(*v.tensor);
           continue;
         }
-        const T number = number_operand<T>(f, v, k, common);
+        const T number = v.tag == Tag::Tensor ? host_number<T>(*v.tensor) : number_operand<T>(f, v, k, common);
+        ++numbers_;
         std::memcpy(&step.from[k].number, &number, sizeof number);
       }
     });
     if (!overwrites) {
+      Scoped running(thread_state.op, &c.op);  // the allocator of a device records the op
       c.outs[0]->allocate();
-      if (fills_promised.load(std::memory_order_relaxed)) std::memset(out.data, 0xff, out.storage->requested);
+      if (fills_promised.load(std::memory_order_relaxed)) fill_with_nans(out);
     }
     for (Step& s : steps_)  // this result replaces an earlier one, which later steps do not read
       if (s.memory == out.storage.get()) s.memory = nullptr;
@@ -68,9 +79,11 @@ class Group final : public Promiser {
   }
 
   void keep(const char* why) override {
+    if (computing == this) return;  // allocators and streams of devices ask for values before they wait
     const std::lock_guard lock(mutex_);
     compute_all(why);
   }
+  void before_launch(const char* kernel) override;
   void drop(const Storage& storage) override {
     const std::lock_guard lock(mutex_);
     for (Step& s : steps_)
@@ -78,14 +91,14 @@ class Group final : public Promiser {
   }
 
  private:
-  using Kind = cpu::TileOperand::Kind;
+  using Kind = FusedOperand::Kind;
   struct Step {
     const OpRecord* op;
     Storage* memory;  // of the result; null: dropped
     int64_t item;     // bytes per element
   };
 
-  static std::span<const cpu::TileOperand> operands_of(const cpu::TileStep& s) { return {s.from, s.formula->inputs}; }
+  static std::span<const FusedOperand> operands_of(const FusedStep& s) { return {s.from, s.formula->inputs}; }
   bool same_shape(const TensorImpl& t) const {
     return std::equal(program_.shape.begin(), program_.shape.end(), t.shape, t.shape + t.ndim);
   }
@@ -93,11 +106,15 @@ class Group final : public Promiser {
   std::optional<size_t> step_of(const TensorImpl& t) const {
     for (size_t i = steps_.size(); i-- > 0;) {
       if (steps_[i].memory != t.storage.get()) continue;
-      const cpu::TileStep& s = program_.steps[i];
+      const FusedStep& s = program_.steps[i];
       if (t.data == s.to && t.contiguous && same_shape(t) && t.dtype == s.type) return i;
       return std::nullopt;
     }
     return std::nullopt;
+  }
+  static void fill_with_nans(const TensorImpl& t) {
+    if (t.device.type == DeviceType::Cpu) std::memset(t.data, 0xff, t.storage->requested);
+    else if (is_floating(t.dtype)) cuda::fill(t, NAN);
   }
   // Memory that is written in place must be read and written by the same elements of a tile, and by no other view.
   void prepare_to_overwrite(const TensorImpl& out, const char* op) {
@@ -108,7 +125,7 @@ class Group final : public Promiser {
     if (promiser && promiser != this) promiser->keep(op);
     compute_all(op);
   }
-  cpu::TileOperand operand_of(const TensorImpl& t) {
+  FusedOperand operand_of(const TensorImpl& t) {
     if (promiser_of(*t.storage) == this) return {Kind::Step, step_of(t).value(), 0};
     std::vector<Tensor>& known = program_.tensors;
     for (size_t i = 0; i < known.size(); ++i)
@@ -123,33 +140,38 @@ class Group final : public Promiser {
 
   void compute_all(const char* why) {
     if (steps_.empty()) return;
-    cpu::TileProgram program = needed_steps();
-    if (report) report->push_back(described(program, why));
+    FusedProgram program = needed_steps();
+    cuda::FusedRun run{.how = "tiles", .source = {}};
     if (!program.steps.empty()) {
       tracing::Span span(tracing::Layer::Kernel, "fused");
       if (span.active()) span.detail(names());
-      cpu::run_tiles(program);
+      Scoped now(computing, this);
+      if (program.device.type == DeviceType::Cpu) cpu::run_tiles(program);
+      else cuda::run_fused(program, *stream_, report ? &run : nullptr);
     }
+    if (report) report->push_back(described(program, run, why));
     for (const Step& s : steps_)
       if (s.memory) set_promiser(*s.memory, nullptr);
     steps_.clear();
     program_.steps.clear();
     program_.tensors.clear();
+    numbers_ = 0;
   }
 
   // The steps whose results are held or used by such steps, with the tensors they read.
-  cpu::TileProgram needed_steps() const {
+  FusedProgram needed_steps() const {
     const size_t n = steps_.size();
     std::vector<bool> needed(n), read(program_.tensors.size());
     for (size_t i = n; i-- > 0;) {
       if (steps_[i].memory) needed[i] = true;
       if (!needed[i]) continue;
-      for (const cpu::TileOperand& from : operands_of(program_.steps[i])) {
+      for (const FusedOperand& from : operands_of(program_.steps[i])) {
         if (from.kind == Kind::Step) needed[from.index] = true;
         if (from.kind == Kind::Tensor) read[from.index] = true;
       }
     }
-    cpu::TileProgram p;
+    FusedProgram p;
+    p.device = program_.device;
     p.compute = program_.compute;
     p.shape = program_.shape;
     std::vector<size_t> tensor_at(read.size()), step_at(n);
@@ -161,9 +183,9 @@ class Group final : public Promiser {
     for (size_t i = 0; i < n; ++i) {
       if (!needed[i]) continue;
       step_at[i] = p.steps.size();
-      cpu::TileStep& s = p.steps.emplace_back(program_.steps[i]);
+      FusedStep& s = p.steps.emplace_back(program_.steps[i]);
       if (!steps_[i].memory) s.to = nullptr;
-      for (cpu::TileOperand& from : std::span(s.from, s.formula->inputs)) {
+      for (FusedOperand& from : std::span(s.from, s.formula->inputs)) {
         if (from.kind == Kind::Step) from.index = step_at[from.index];
         if (from.kind == Kind::Tensor) from.index = tensor_at[from.index];
       }
@@ -176,8 +198,11 @@ class Group final : public Promiser {
     for (const Step& s : steps_) all += (all.empty() ? "" : " ") + s.op->name;
     return all;
   }
-  FusedGroup described(const cpu::TileProgram& p, const char* why) const {
+  FusedGroup described(const FusedProgram& p, const cuda::FusedRun& run, const char* why) const {
     FusedGroup g;
+    g.device = to_string(p.device);
+    g.how = run.how;
+    g.source = run.source;
     g.shape = p.shape;
     g.ended_by = why;
     const int64_t n = checked_numel(Shape(p.shape.data(), p.shape.size()));
@@ -188,7 +213,7 @@ class Group final : public Promiser {
       g.stored += s.memory != nullptr;
       g.bytes_one_by_one += n * s.item;
       if (s.memory) g.bytes += n * s.item;
-      for (const cpu::TileOperand& from : operands_of(program_.steps[i])) {
+      for (const FusedOperand& from : operands_of(program_.steps[i])) {
         if (from.kind == Kind::Step) g.bytes_one_by_one += n * steps_[from.index].item;
         if (from.kind == Kind::Tensor) g.bytes_one_by_one += bytes_of(program_.tensors[from.index]);
       }
@@ -199,9 +224,13 @@ class Group final : public Promiser {
   }
 
   std::mutex mutex_;
-  cpu::TileProgram program_;
-  std::vector<Step> steps_;  // of the program, in the same order
+  FusedProgram program_;
+  std::vector<Step> steps_;             // of the program, in the same order
+  size_t numbers_ = 0;                  // of the program, with members of formulas
+  std::optional<cuda::Stream> stream_;  // of a program on a device: the current one when its first op was called
+  static thread_local constinit Group* computing;
 };
+thread_local constinit Group* Group::computing = nullptr;
 
 struct ThreadDeferral {
   int depth = 0;      // of nested Deferrals
@@ -209,6 +238,11 @@ struct ThreadDeferral {
   Group* group = nullptr;
 };
 STRATA_THREAD_LOCAL_DECL thread_local constinit ThreadDeferral mine;
+
+// Composites and custom kernels launch outside of dispatch.
+void Group::before_launch(const char* kernel) {
+  if (mine.in_kernel == 0) keep(kernel);
+}
 
 // Groups are never destroyed; that of a thread that has ended serves another.
 class Groups {
@@ -235,7 +269,10 @@ Groups& groups() {
 }
 
 // Whether somebody outside may write to the memory without telling dispatch.
-bool is_exposed(const Storage& s) { return s.shared || (s.external && !s.read_only); }
+bool is_exposed(const TensorImpl& t) {
+  const Storage& s = *t.storage;
+  return s.shared || (t.device.type == DeviceType::Cpu && s.external && !s.read_only);
+}
 
 }  // namespace
 
@@ -274,8 +311,9 @@ bool defer(const Call& c) {
   if (thread_state.reference_only || thread_state.explain || thread_state.anomaly_mode || thread_state.tuning)
     return false;
   const TensorImpl& out = *c.out();
-  if (out.device.type != DeviceType::Cpu || !out.contiguous || out.numel == 0 ||
-      (out.storage && is_exposed(*out.storage)) || out.numel < least_deferred.load(std::memory_order_relaxed))
+  const bool on_cpu = out.device.type == DeviceType::Cpu;
+  if (out.device.type == DeviceType::Meta || !out.contiguous || out.numel == 0 || (out.storage && is_exposed(out)) ||
+      (on_cpu ? out.numel < least_deferred.load(std::memory_order_relaxed) : mine.group->place == 0))
     return false;
   const Formula& f = formula_of(c);
   const DType common = computed_type(f, c);
@@ -286,7 +324,9 @@ bool defer(const Call& c) {
   for (int k = 0; k < f.inputs; ++k) {
     if (!c.args.is_tensor(k)) continue;
     const TensorImpl& t = c.args.tensor(k);
-    if (t.device.type != DeviceType::Cpu || !t.storage || is_exposed(*t.storage) || is_complex(t.dtype)) return false;
+    if (!t.storage || is_exposed(t) || is_complex(t.dtype)) return false;
+    if (t.device != out.device && t.device.type != DeviceType::Cpu) return false;
+    if (!on_cpu && is_floating(t.dtype) && size_of(t.dtype) == 1) return false;
     // Values of other threads, before this group is locked: two threads may need each other's.
     if (Promiser* other = promiser_of(*t.storage); other && other != mine.group) other->keep(c.op.name.c_str());
   }

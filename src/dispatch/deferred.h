@@ -1,6 +1,6 @@
-// Deferred ops: inside a Deferral, pointwise ops on the CPU are not computed when they are called. Their results get promised
-// memory (tensor/promise.h), and a group of them is computed in one pass when a value is needed, or when the Deferral ends.
-// Results that nobody holds by then are never stored. Everything else (shapes, errors, gradients, random numbers) happens as
+// Deferred ops: inside a Deferral, pointwise ops are not computed when they are called. Their results get promised memory
+// (tensor/promise.h), and a group of them is computed in one pass when a value is needed, or when the Deferral ends: on the CPU by
+// the loops of the single ops over tiles, on GPUs by one kernel. Results that nobody holds by then are never stored. Everything else (shapes, errors, gradients, random numbers) happens as
 // usual when the op is called.
 #pragma once
 #include <string>
@@ -20,6 +20,9 @@ struct FusedGroup {
   int64_t bytes = 0;             // read and written
   int64_t bytes_one_by_one = 0;  // the same, had each op run alone
   std::string ended_by;          // the op or method that needed a value
+  std::string device;            // "cpu", "cuda:0"
+  std::string how;               // "tiles"; on GPUs "one kernel", or "op by op: " and the reason
+  std::string source;            // of the kernel, if one was compiled
 };
 
 // While it exists, ops that this thread calls are deferred. May be nested; the outermost one computes what is left when it is
@@ -36,7 +39,8 @@ class STRATA_API Deferral {
  private:
   std::vector<FusedGroup>* report_before_;
 };
-// For tests: the least number of elements of a deferred op. Small results are computed at once, which costs less.
+// For tests: the least number of elements of an op that is deferred on the CPU. Small results are computed at once, which costs
+// less. On GPUs, where a launch costs more than any of them, all are deferred.
 STRATA_API int64_t set_least_deferred(int64_t elements);  // returns the previous number
 // For tests: promised memory is filled with NaNs, so that a read before the values are computed shows.
 STRATA_API void fill_promised(bool on);

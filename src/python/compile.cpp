@@ -1,4 +1,5 @@
 // The bindings of strata.compile(): calls of Python functions whose ops are deferred.
+#include "cuda/pointwise/fused.h"
 #include "dispatch/deferred.h"
 #include "python/binding.h"
 
@@ -13,10 +14,11 @@ PyObject* wrap_groups(const std::vector<FusedGroup>& groups) {
     for (size_t k = 0; k < g.ops.size(); ++k)
       PyList_SET_ITEM(ops.get(), static_cast<Py_ssize_t>(k), need(PyUnicode_FromString(g.ops[k].c_str())));
     PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i),
-                    need(Py_BuildValue("{s:N,s:N,s:n,s:n,s:L,s:L,s:s}", "ops", ops.release(), "shape",
+                    need(Py_BuildValue("{s:N,s:N,s:n,s:n,s:L,s:L,s:s,s:s,s:s,s:s}", "ops", ops.release(), "shape",
                                        make_size(Shape(g.shape.data(), g.shape.size())), "stored", g.stored, "dropped",
                                        g.dropped, "bytes", static_cast<long long>(g.bytes), "bytes_one_by_one",
-                                       static_cast<long long>(g.bytes_one_by_one), "ended_by", g.ended_by.c_str())));
+                                       static_cast<long long>(g.bytes_one_by_one), "ended_by", g.ended_by.c_str(),
+                                       "device", g.device.c_str(), "how", g.how.c_str(), "source", g.source.c_str())));
   }
   return list.release();
 }
@@ -55,6 +57,9 @@ PyObject* py_defer_everywhere(PyObject*, PyObject* least) {
     (void)forever;
     Py_RETURN_NONE;
   });
+}
+PyObject* py_set_fused_kernels(PyObject*, PyObject* on) {
+  return guarded([&]() -> PyObject* { return PyBool_FromLong(cuda::set_fused_kernels(checked(PyObject_IsTrue(on)))); });
 }
 PyObject* py_set_least_deferred(PyObject*, PyObject* least) {
   return guarded(

@@ -100,6 +100,11 @@ template <class T> T number_operand(const Formula& f, const Value& v, int k, DTy
     return static_cast<T>(v.number());
   }
 }
+// A tensor with one element in host memory as an operand of compute type T, with the value of its own dtype.
+template <class T> T host_number(const TensorImpl& t) {
+  if (t.dtype == DType::U64) return convert<T>(*reinterpret_cast<const uint64_t*>(t.data));  // a Scalar holds int64_t
+  return Tensor(Ref<TensorImpl>::share(const_cast<TensorImpl*>(&t))).item().to<T>();
+}
 // The functor's members. None becomes NaN (0 for integers), which the formula handles.
 template <class T> void read_members(const Formula& f, const Args& args, T* members) {
   for (int k = 0; k < f.members; ++k) {

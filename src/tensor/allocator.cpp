@@ -310,6 +310,8 @@ void Storage::destroy(Storage* b) {
   if (b->derived.load(std::memory_order_relaxed)) [[unlikely]]
     delete b->derived.exchange(nullptr);
   if (b->external) {
+    if (b->size_class) [[unlikely]]
+      drop_promise(*b);
     if (b->release) b->release(b->owner);
     if (local.header_count == kHeaderKeep || !local.registered || local.ended) return delete b;
     ++local.header_count;

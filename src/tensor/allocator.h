@@ -22,7 +22,7 @@ struct STRATA_API alignas(64) Storage {
   std::atomic<int32_t> refs;
   std::atomic<uint32_t> version{0};  // number of in-place writes, compared by saved tensors
   std::atomic<uint32_t> unseen{0};   // writes through .data, which saved tensors ignore and caches do not
-  uint16_t size_class = 0;
+  uint16_t size_class = 0;           // of external memory: see tensor/promise.h
   bool external : 1 = false, read_only : 1 = false;  // these three are set before the storage is shared
   bool pinned : 1 = false;                           // page-locked host memory
   bool shared = false;   // the address was given to other code (NumPy, DLPack), which may write at any time

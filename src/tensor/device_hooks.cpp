@@ -37,6 +37,7 @@ Tensor to_host(const TensorImpl& t) {
   const auto size = static_cast<int64_t>(size_of(t.dtype));
   const auto bytes = static_cast<size_t>((high - low + 1) * size);
   host->allocate_bytes(bytes);
+  need_values(t.storage.get(), "host");
   if (bytes) device_hooks.copy(host->data, {}, t.data + low * size, t.device, bytes, true);
   host->data -= low * size;
   return host;

@@ -93,6 +93,7 @@ Tensor import_tensor(DLManagedTensor* managed) {
       if (m->deleter) m->deleter(m);
     },
     managed);
+  t->storage->shared = true;  // its producer may write to it at any time
   t->data = data;
   return t;
 }

@@ -3,6 +3,17 @@
 namespace strata {
 
 std::atomic<int> promising{0};
+Promiser* promisers[kMostPromisers] = {};
+
+static uint16_t next_place() {
+  static std::atomic<uint16_t> taken{0};
+  for (uint16_t n = taken.load(); n + size_t{1} < kMostPromisers;)
+    if (taken.compare_exchange_weak(n, static_cast<uint16_t>(n + 1))) return static_cast<uint16_t>(n + 1);
+  return 0;
+}
+Promiser::Promiser() : place(next_place()) {
+  if (place) promisers[place] = this;  // nobody looks there before a storage has this place
+}
 STRATA_THREAD_LOCAL_DECL thread_local constinit Promiser* own_promiser = nullptr;
 
 void keep_promises(const Storage* s, const char* why) {

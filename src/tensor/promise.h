@@ -12,25 +12,39 @@ namespace strata {
 struct STRATA_API Promiser {
   // Computes all values that it has promised. `why` is for reports: the name of the op or method that needs them.
   virtual void keep(const char* why) = 0;
+  // A kernel of a device is about to be launched on this thread. Computes what it may read, unless dispatch has done so.
+  virtual void before_launch(const char* kernel) = 0;
   // This storage is destroyed: its values are not needed any more.
   virtual void drop(const Storage& storage) = 0;
 
+  // Its place in promisers, for storages of devices; 0: all places are taken, and it promises nothing there.
+  const uint16_t place;
+
  protected:
+  Promiser();
   ~Promiser() = default;
 };
+constexpr size_t kMostPromisers = 4096;
+STRATA_API extern Promiser* promisers[kMostPromisers];
 
 // Number of threads that have promised values; 0 in a process that compiles nothing.
 STRATA_API extern std::atomic<int> promising;
 // The promiser of this thread, or null.
 STRATA_API STRATA_THREAD_LOCAL_DECL extern thread_local constinit Promiser* own_promiser;
 
-// Whose values they are, or null if they are computed. Memory of the allocator has no other owner.
+// Whose values they are, or null if they are computed. Memory of our own allocator has no other owner; that of a device, which is
+// external, has no size class.
 inline Promiser* promiser_of(const Storage& s) {
-  if (s.external) return nullptr;
-  return static_cast<Promiser*>(std::atomic_ref<void*>(const_cast<Storage&>(s).owner).load(std::memory_order_acquire));
+  auto& storage = const_cast<Storage&>(s);
+  if (s.external) return promisers[std::atomic_ref<uint16_t>(storage.size_class).load(std::memory_order_acquire)];
+  return static_cast<Promiser*>(std::atomic_ref<void*>(storage.owner).load(std::memory_order_acquire));
 }
 inline void set_promiser(Storage& s, Promiser* promiser) {
-  std::atomic_ref<void*>(s.owner).store(promiser, std::memory_order_release);
+  if (s.external) {
+    std::atomic_ref<uint16_t>(s.size_class).store(promiser ? promiser->place : 0, std::memory_order_release);
+  } else {
+    std::atomic_ref<void*>(s.owner).store(promiser, std::memory_order_release);
+  }
 }
 
 [[gnu::cold]] void drop_promise(Storage& s);  // the storage is destroyed

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "cuda/pointwise/fused.h"
 #include "strata/strata.h"
 
 namespace strata {
@@ -71,6 +72,35 @@ TEST_F(Deferred, AnExceptionComputesWhatIsHeld) {
   });
   EXPECT_THROW(compiled(ones({3})), Error);
   EXPECT_TRUE(equal(held, full({3}, 3)));
+}
+
+TEST_F(Deferred, GroupsOnDevicesAreOneKernel) {
+  const Device vgpu("vgpu");
+  const auto f = [](const Tensor& x, const Tensor& y) { return tanh(x * 1.5 + y) * x - y; };
+  auto compiled = compile(f);
+  for (const DType dtype : {DType::F32, DType::F64, DType::BF16, DType::F16})
+    for (const int64_t columns : {1, 5, 4099}) {
+      const Tensor x = to(randn({7, columns}), dtype).to(vgpu), y = to(randn({columns}), dtype).to(vgpu);
+      EXPECT_TRUE(equal(compiled(x, y), f(x, y))) << name_of(dtype) << " " << columns;
+      const std::vector<FusedGroup> groups = compiled.explain(x, y);
+      ASSERT_EQ(groups.size(), 1u);
+      EXPECT_EQ(groups[0].how, "one kernel");
+      EXPECT_EQ(groups[0].device, "vgpu:0");
+      EXPECT_NE(groups[0].source.find("fn::Tanh<T>{}"), std::string::npos);
+    }
+}
+
+TEST_F(Deferred, GroupsWithoutAKernelHaveTheSameBits) {
+  const bool before = cuda::set_fused_kernels(false);
+  const auto f = [](const Tensor& x) { return where(x > 0, nn::functional::leaky_relu(x * 2, 0.1), exp(x)) + x; };
+  auto compiled = compile(f);
+  const Tensor x = to(randn({13, 9}), DType::BF16).to(Device("vgpu"));
+  EXPECT_TRUE(equal(compiled(x), f(x)));
+  const std::vector<FusedGroup> groups = compiled.explain(x);
+  cuda::set_fused_kernels(before);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].how, "op by op: kernels are switched off");
+  EXPECT_EQ(groups[0].source, "");
 }
 
 }  // namespace

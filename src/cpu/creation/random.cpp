@@ -145,6 +145,34 @@ void fill_bernoulli(const TensorImpl& out, const TensorImpl& p, Generator& gener
   });
 }
 
+void drop(const TensorImpl& x, double p, double scale, const TensorImpl& out, const TensorImpl& kept,
+          Generator& generator) {
+  // A number of 24 bits that is below p drops its element: compared as words, whose other bits are lower.
+  const auto limit = static_cast<uint32_t>(std::ceil(std::ldexp(static_cast<float>(p), 24)));
+  const Drop rule{(limit << 8) - 1, limit == 0, static_cast<float>(scale)};
+  auto* const mask = reinterpret_cast<bool*>(kept.data);
+  const auto size = static_cast<int64_t>(size_of(x.dtype));
+  const ConvertRow widen = convert_row(DType::F32, x.dtype), narrow = convert_row(out.dtype, DType::F32);
+  each_batch(out.numel, 1, generator, [&](const Words& words, int64_t first, int64_t n) {
+    std::byte *const to = out.data + first * size, *const from = x.data + first * size;
+    if (x.dtype == DType::F32) {
+      drop_floats(words.w, rule, reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to), mask + first, n);
+    } else if (x.dtype == DType::F64) {
+      const auto* in = reinterpret_cast<const double*>(from);
+      auto* result = reinterpret_cast<double*>(to);
+      for (int64_t i = 0; i < n; ++i) {
+        mask[first + i] = words.w[i] > rule.last || rule.all;
+        result[i] = mask[first + i] ? in[i] * scale : 0;
+      }
+    } else {
+      float v[4 * kBatch];
+      widen(reinterpret_cast<std::byte*>(v), 1, from, 1, n);
+      drop_floats(words.w, rule, v, v, mask + first, n);
+      narrow(to, 1, reinterpret_cast<const std::byte*>(v), 1, n);
+    }
+  });
+}
+
 void fill_permutation(const TensorImpl& out, Generator& generator) {
   const int64_t n = out.numel;
   std::vector<int64_t> order(static_cast<size_t>(n)), pick(static_cast<size_t>(n));

@@ -12,6 +12,9 @@ void fill_random(const TensorImpl& out, Distribution distribution, double a, dou
 void fill_integers(const TensorImpl& out, int64_t low, uint64_t range, Generator& generator);
 // out[i] is 1 with probability p[i]; p is contiguous and of out's shape.
 void fill_bernoulli(const TensorImpl& out, const TensorImpl& p, Generator& generator);
+// Dropout of a contiguous x: x[i] * scale with probability 1 - p, otherwise 0; kept[i] tells which. One word per element.
+void drop(const TensorImpl& x, double p, double scale, const TensorImpl& out, const TensorImpl& kept,
+          Generator& generator);
 void fill_permutation(const TensorImpl& out, Generator& generator);  // of 0 … n-1
 // The order of as many random numbers as fill_integers draws with range 0: a permutation too.
 void fill_order(const TensorImpl& out, Generator& generator);

@@ -113,6 +113,29 @@ void PhiloxWords(uint64_t seed, uint64_t first, uint32_t* w) {
 #endif
 }
 
+void DropFloats(const uint32_t* w, const Drop& drop, const float* x, float* out, bool* kept, int64_t n) {
+  int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const D32 d;
+  const hn::RebindToFloat<D32> df;
+  const hn::RebindToSigned<D32> ds;
+  const hn::Rebind<uint8_t, D32> bytes;
+  const auto step = static_cast<int64_t>(hn::Lanes(d));
+  const V32 last = hn::Set(d, drop.last), always = hn::Set(d, drop.all ? ~0u : 0u);
+  for (; i + step <= n; i += step) {
+    const V32 keep = hn::Or(hn::VecFromMask(d, hn::Gt(hn::LoadU(d, w + i), last)), always);
+    const auto scaled = hn::Mul(hn::LoadU(df, x + i), hn::Set(df, drop.scale));
+    hn::StoreU(hn::IfThenElseZero(hn::MaskFromVec(hn::BitCast(df, keep)), scaled), df, out + i);
+    hn::StoreU(hn::DemoteTo(bytes, hn::BitCast(ds, hn::And(keep, hn::Set(d, 1u)))), bytes,
+               reinterpret_cast<uint8_t*>(kept + i));
+  }
+#endif
+  for (; i < n; ++i) {
+    kept[i] = w[i] > drop.last || drop.all;
+    out[i] = kept[i] ? x[i] * drop.scale : 0;
+  }
+}
+
 void NormalPairs(float* u, int64_t n) {
   int64_t i = 0;
 #ifdef STRATA_NORMAL_VECTORS
@@ -135,8 +158,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace strata::cpu {
 HWY_EXPORT(PhiloxWords);
+HWY_EXPORT(DropFloats);
 HWY_EXPORT(NormalPairs);
 void philox_words(uint64_t seed, uint64_t first, uint32_t* w) { HWY_DYNAMIC_DISPATCH(PhiloxWords)(seed, first, w); }
+void drop_floats(const uint32_t* w, const Drop& drop, const float* x, float* out, bool* kept, int64_t n) {
+  HWY_DYNAMIC_DISPATCH(DropFloats)(w, drop, x, out, kept, n);
+}
 void normal_pairs(float* u, int64_t n) { HWY_DYNAMIC_DISPATCH(NormalPairs)(u, n); }
 }  // namespace strata::cpu
 #endif

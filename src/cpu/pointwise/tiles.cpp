@@ -21,9 +21,9 @@ struct alignas(kVectorBytes) Register {
 
 template <class T> class Tiles {
  public:
-  explicit Tiles(const TileProgram& program) : p_(program), out_(make_shape(program)), n_(out_->numel) {
+  explicit Tiles(const FusedProgram& program) : p_(program), out_(make_shape(program)), n_(out_->numel) {
     for (const Tensor& t : p_.tensors) add_source(*t);
-    for (const TileStep& s : p_.steps) add_numbers(s);
+    for (const FusedStep& s : p_.steps) add_numbers(s);
     assign_registers();
   }
 
@@ -55,7 +55,7 @@ template <class T> class Tiles {
     T members[kMaxMembers];
   };
 
-  static Tensor make_shape(const TileProgram& p) {
+  static Tensor make_shape(const FusedProgram& p) {
     Tensor t(Ref<TensorImpl>::adopt(TensorImpl::make()));
     t->set_shape(Shape(p.shape.data(), p.shape.size()));
     t->set_contiguous_strides();
@@ -80,7 +80,7 @@ template <class T> class Tiles {
     }
   }
 
-  void add_numbers(const TileStep& s) {
+  void add_numbers(const FusedStep& s) {
     Numbers& numbers = numbers_.emplace_back();
     const auto read = [](int64_t bits) {
       T number;
@@ -88,7 +88,7 @@ template <class T> class Tiles {
       return number;
     };
     for (int k = 0; k < s.formula->inputs; ++k)
-      if (s.from[k].kind == TileOperand::Kind::Number) std::fill_n(numbers.value[k], kLanes, read(s.from[k].number));
+      if (s.from[k].kind == FusedOperand::Kind::Number) std::fill_n(numbers.value[k], kLanes, read(s.from[k].number));
     for (int k = 0; k < s.formula->members; ++k) numbers.members[k] = read(s.members[k]);
   }
 
@@ -96,15 +96,15 @@ template <class T> class Tiles {
     return s.kind == Source::Kind::Converted || s.kind == Source::Kind::Gathered;
   }
   // Whether the loop of a step writes into the memory of its result.
-  static bool in_place(const TileStep& s) { return s.to && s.type == dtype_of<T>; }
+  static bool in_place(const FusedStep& s) { return s.to && s.type == dtype_of<T>; }
 
   void assign_registers() {
     std::vector<size_t> last(p_.steps.size(), 0);
     for (size_t i = 0; i < p_.steps.size(); ++i)
       for (int k = 0; k < p_.steps[i].formula->inputs; ++k) {
-        const TileOperand& from = p_.steps[i].from[k];
-        if (from.kind == TileOperand::Kind::Step) last[from.index] = i;
-        if (from.kind != TileOperand::Kind::Tensor) continue;
+        const FusedOperand& from = p_.steps[i].from[k];
+        if (from.kind == FusedOperand::Kind::Step) last[from.index] = i;
+        if (from.kind != FusedOperand::Kind::Tensor) continue;
         Source& s = sources_[from.index];
         s.first = std::min(s.first, i);
         s.last = i;
@@ -144,18 +144,18 @@ template <class T> class Tiles {
     const auto place = [&](int k) { return reinterpret_cast<T*>(memory + k * kTileBytes); };
     std::byte* const narrow = memory + registers_ * kTileBytes;  // a rounded tile that is not kept
     for (size_t i = 0; i < p_.steps.size(); ++i) {
-      const TileStep& s = p_.steps[i];
+      const FusedStep& s = p_.steps[i];
       for (const Source& source : sources_)
         if (source.first == i && source.place >= 0) load(source, at, n, place(source.place));
       const T* in[kMaxOperands];
       size_t mask[kMaxOperands];
       for (int k = 0; k < s.formula->inputs; ++k) {
-        const TileOperand& from = s.from[k];
+        const FusedOperand& from = s.from[k];
         mask[k] = ~size_t{0};
-        if (from.kind == TileOperand::Kind::Number) {
+        if (from.kind == FusedOperand::Kind::Number) {
           in[k] = numbers_[i].value[k];
           mask[k] = 0;
-        } else if (from.kind == TileOperand::Kind::Step) {
+        } else if (from.kind == FusedOperand::Kind::Step) {
           const int held = places_[from.index];
           in[k] = held >= 0 ? place(held) : reinterpret_cast<T*>(p_.steps[from.index].to) + at;
         } else {
@@ -178,7 +178,7 @@ template <class T> class Tiles {
     }
   }
 
-  const TileProgram& p_;
+  const FusedProgram& p_;
   Tensor out_;  // the shape
   int64_t n_;
   std::deque<Source> sources_;  // not a vector: a Walk cannot be moved
@@ -190,7 +190,7 @@ template <class T> class Tiles {
 
 }  // namespace
 
-void run_tiles(const TileProgram& program) {
+void run_tiles(const FusedProgram& program) {
   dispatch_compute(program.compute, [&]<class T>() { Tiles<T>(program).run(); });
 }
 

@@ -234,6 +234,8 @@ void check_tensor(const Tensor& t, const Parameter& parameter, const std::string
 }  // namespace
 
 void KernelHandle::launch(const LaunchConfig& config, std::span<const Argument> arguments) const {
+  for (const Argument& a : arguments)
+    if (a.kind() == Argument::Kind::Tensor) need_values(a.tensor()->storage.get(), state_->name.c_str());
   const State& s = *state_;
   STRATA_CHECK(arguments.size() == s.parameters.size(), Type, "kernel {} has {} parameters, but got {} arguments",
                s.name, s.parameters.size(), arguments.size());

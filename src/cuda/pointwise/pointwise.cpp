@@ -82,35 +82,18 @@ void launch(const Stream& stream, const Function& kernel, DType compute, const W
 }
 }  // namespace
 
-void run_pointwise(const Call& c) {
-  const Formula& f = formula_of(c);
-  const TensorImpl& out = *c.out();
-  const DType common = computed_type(f, c), compute = compute_type(common);
-  if (is_complex(common)) return run_complex(c, f, common);
+void run_formula(const Formula& f, DType common, const FormulaOperands& operands, const TensorImpl& out) {
+  const DType compute = compute_type(common);
   Walk w(out);
   PointwiseParams p{};
   int operand_of[Walk::kMaxViews] = {0};
-  dispatch_compute(common, [&]<class T>() {
-    T members[kMaxMembers];
-    read_members(f, c.args, members);
-    for (int k = 0; k < f.members; ++k) p.members[k] = bits_of(members[k]);
-    for (int k = 0; k < f.inputs; ++k) {
-      const Value& v = c.args[k];
-      if (v.tag == Tag::Tensor && v.tensor->device == out.device) {
-        operand_of[w.views] = k + 1;
-        w.add(*v.tensor);
-      } else if (v.tag == Tag::Tensor) {      // one element in host memory, with the value of its own dtype
-        if (v.tensor->dtype == DType::U64) {  // a Scalar holds int64_t
-          p.view[k + 1].number = bits_of(convert<T>(*reinterpret_cast<const uint64_t*>(v.tensor->data)));
-          continue;
-        }
-        const Scalar s = Tensor(Ref<TensorImpl>::share(v.tensor)).item();
-        p.view[k + 1].number = bits_of(s.to<T>());
-      } else {
-        p.view[k + 1].number = bits_of(number_operand<T>(f, v, k, common));
-      }
-    }
-  });
+  std::copy_n(operands.members, kMaxMembers, p.members);
+  for (int k = 0; k < f.inputs; ++k) {
+    p.view[k + 1].number = operands.number[k];
+    if (!operands.tensor[k]) continue;
+    operand_of[w.views] = k + 1;
+    w.add(*operands.tensor[k]);
+  }
   if (w.total == 0) return;
   w.collapse();
   const Stream stream = stream_of(out.device);
@@ -120,6 +103,26 @@ void run_pointwise(const Call& c) {
       if (w.view[k].type == DType::U64) w.view[k].type = DType::I64;
   const bool is_unsigned = common == DType::U64 && f.loops.u64;
   launch(stream, kernels_of(f)[is_unsigned ? DType::U64 : compute], compute, w, p, operand_of);
+}
+
+void run_pointwise(const Call& c) {
+  const Formula& f = formula_of(c);
+  const TensorImpl& out = *c.out();
+  const DType common = computed_type(f, c);
+  if (is_complex(common)) return run_complex(c, f, common);
+  FormulaOperands operands{};
+  dispatch_compute(common, [&]<class T>() {
+    T members[kMaxMembers];
+    read_members(f, c.args, members);
+    for (int k = 0; k < f.members; ++k) operands.members[k] = bits_of(members[k]);
+    for (int k = 0; k < f.inputs; ++k) {
+      const Value& v = c.args[k];
+      if (v.tag == Tag::Tensor && v.tensor->device == out.device) operands.tensor[k] = v.tensor;
+      else if (v.tag == Tag::Tensor) operands.number[k] = bits_of(host_number<T>(*v.tensor));
+      else operands.number[k] = bits_of(number_operand<T>(f, v, k, common));
+    }
+  });
+  run_formula(f, common, operands, out);
 }
 
 // complex64 as 8 bytes, if nothing is converted; otherwise part by part.

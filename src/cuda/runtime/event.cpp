@@ -1,6 +1,7 @@
 #include "cuda/runtime/event.h"
 
 #include "base/error.h"
+#include "tensor/promise.h"
 
 namespace strata::cuda {
 
@@ -14,6 +15,7 @@ Event::Event(Gpu& gpu, bool timing) : gpu_(&gpu), timing_(timing) {
 }
 
 void Event::record(const Stream& s) const {
+  need_values(nullptr, "record");
   STRATA_CHECK(&s.gpu() == gpu_, Runtime, "Event.record: the event is of {}, the stream of {}",
                to_string(gpu_->device()), to_string(s.gpu().device()));
   gpu_->activate();
@@ -21,6 +23,7 @@ void Event::record(const Stream& s) const {
 }
 
 void Event::wait_in(const Stream& s) const {
+  need_values(nullptr, "wait");
   s.gpu().activate();
   s.gpu().check(s.gpu().table().cuStreamWaitEvent(s.handle(), handle(), 0), "make a stream wait for an event");
 }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "cuda/runtime/allocator.h"
 #include "cuda/runtime/graph_params.h"
+#include "tensor/promise.h"
 
 namespace strata::cuda {
 
@@ -73,6 +74,7 @@ struct Graph::State {
 };
 
 Graph Graph::begin(const Stream& s) {
+  need_values(nullptr, "capture");
   static std::atomic<uint64_t> numbers{0};
   Gpu& gpu = s.gpu();
   STRATA_CHECK(s.handle(), Runtime, "a graph cannot be captured on the default stream; create a stream");
@@ -91,6 +93,7 @@ Graph Graph::begin(const Stream& s) {
 }
 
 void Graph::end() {
+  need_values(nullptr, "capture");
   Recording& r = *state_->recorded;
   STRATA_CHECK(r.open, Runtime, "capture_end: nothing is being captured");
   Gpu& gpu = r.stream.gpu();
@@ -103,6 +106,7 @@ void Graph::end() {
 }
 
 void Graph::replay(const Stream& s) const {
+  need_values(nullptr, "replay");
   STRATA_CHECK(state_->exec, Runtime, "replay: the graph has not been captured yet");
   const Recording& r = *state_->running;
   Gpu& gpu = r.stream.gpu();

@@ -52,6 +52,7 @@ void copy(void* to, Device to_device, const void* from, Device from_device, size
 }
 
 void synchronize(Device d) {
+  need_values(nullptr, "synchronize");
   Gpu& gpu = Runtime::gpu(d);
   gpu.activate();
   gpu.check(gpu.table().cuCtxSynchronize(), "finish its work");

@@ -56,6 +56,11 @@ Stream Stream::current(Gpu& gpu) {
 }
 
 void Stream::set_current(const Stream& s) {
+  need_values(nullptr, "stream");
+  swap_current(s);
+}
+
+void Stream::swap_current(const Stream& s) {
   static thread_local Janitor janitor;
   (void)janitor;
   if (!chosen) chosen = new std::map<const Gpu*, Stream>;
@@ -73,6 +78,8 @@ Stream Stream::create(Gpu& gpu, int priority) {
 
 void Stream::launch_with(const Function& f, Grid grid, Grid block, uint32_t shared_bytes, void** params,
                          bool together) const {
+  if (promising.load(std::memory_order_relaxed) && own_promiser) [[unlikely]]
+    own_promiser->before_launch(f.name().c_str());
   Gpu& gpu = *gpu_;
   gpu.activate();
   const Properties& p = gpu.properties;
@@ -101,12 +108,14 @@ void Stream::launch_with(const Function& f, Grid grid, Grid block, uint32_t shar
 }
 
 void Stream::synchronize() const {
+  need_values(nullptr, "synchronize");
   gpu_->activate();
   gpu_->check(gpu_->table().cuStreamSynchronize(handle_), "finish the work of a stream");
   raise_faults(*gpu_);
 }
 
 bool Stream::query() const {
+  need_values(nullptr, "query");
   gpu_->activate();
   const driver::CUresult r = gpu_->table().cuStreamQuery(handle_);
   if (r == driver::kNotReady) return false;

@@ -12,7 +12,8 @@ class STRATA_API Stream {
  public:
   static Stream current(Gpu& gpu);  // of this thread: the default one unless set_current was called
   static void set_current(const Stream& s);
-  static Stream standard(Gpu& gpu);  // the default stream
+  static void swap_current(const Stream& s);  // the same, but does not compute what this thread has deferred
+  static Stream standard(Gpu& gpu);           // the default stream
   static Stream create(Gpu& gpu, int priority = 0);
 
   // Launches a kernel; `arguments` are its parameters, with exactly their types. Limits are checked first.

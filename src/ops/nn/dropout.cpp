@@ -3,6 +3,7 @@
 #include "strata/args/nn/dropout.h"
 #include "autograd/autograd.h"
 #include "base/parallel.h"
+#include "cpu/creation/random.h"
 #include "cpu/staging.h"
 #include "cuda/creation/random.h"
 #include "device/philox.h"
@@ -78,16 +79,27 @@ template <bool plain> void run_mask(const Call& c) {
   });
 }
 
-template <bool plain> void run_dropout(const Call& c) {
-  const args::native_dropout a(c);
-  const double p = a.p();
+// The probability of dropping an element, and the factor of the others.
+std::pair<double, double> probability_and_scale(const args::native_dropout& a) {
   const bool on = !a.train() || *a.train();
+  return {on ? a.p() : 0, on ? 1 / (1 - a.p()) : 1};
+}
+
+void run_dropout(const Call& c) {
+  const args::native_dropout a(c);
+  const auto [p, scale] = probability_and_scale(a);
+  cpu::drop(*dense(a.share_input()), p, scale, *c.outs[0], *c.outs[1], default_generator());
+}
+
+void run_plain_dropout(const Call& c) {
+  const args::native_dropout a(c);
+  const auto rule = probability_and_scale(a);
   cpu::dispatch_float(c.outs[0].dtype(), [&]<class T>() {
     const cpu::In<T> in(a.input());
     const cpu::Out<T> out(c.outs[0]);
     bool* mask = c.outs[1].data<bool>();
-    const T scale = static_cast<T>(on ? 1 / (1 - p) : 1);
-    draw<plain>(c.outs[0].numel(), on ? p : 0, [&](int64_t i, bool keep) {
+    const T scale = static_cast<T>(rule.second);
+    draw<true>(c.outs[0].numel(), rule.first, [&](int64_t i, bool keep) {
       mask[i] = keep;
       out[i] = keep ? in[i] * scale : T(0);
     });
@@ -99,9 +111,8 @@ void dropout_on_device(const Call& c, Workspace& workspace) {
   const args::native_dropout a(c);
   const Tensor x = dense(a.share_input(), workspace);
   if (workspace.planning()) return;
-  const double p = a.p();
-  const bool on = !a.train() || *a.train();
-  cuda::dropout(*x, on ? p : 0, on ? 1 / (1 - p) : 1, *c.outs[0], *c.outs[1], default_generator());
+  const auto [p, scale] = probability_and_scale(a);
+  cuda::dropout(*x, p, scale, *c.outs[0], *c.outs[1], default_generator());
 }
 }  // namespace
 
@@ -135,8 +146,8 @@ STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) ->
     c.out(1)->dtype = DType::Bool;
     c.out(1)->set_shape(x.sizes());
   })
-  .kernel("philox", run_dropout<false>)
-  .kernel("reference", run_dropout<true>)
+  .kernel("philox", run_dropout)
+  .kernel("reference", run_plain_dropout)
   .cuda("philox", dropout_on_device)
   .saves_result({1})
   .no_grad_outputs({1})
