@@ -68,6 +68,53 @@ __device__ __forceinline__ Elements<S, kItems> load_strided(const void* data, in
   return v;
 }
 
+// Two elements of 16 bits in a word: both conversions are one instruction.
+template <class S> constexpr bool kPacks = false;
+#if __CUDA_ARCH__ >= 800
+template <> constexpr bool kPacks<strata_bfloat16> = true;
+template <> constexpr bool kPacks<strata_half> = true;
+__device__ __forceinline__ unsigned pack(const strata_bfloat16*, float low, float high) {
+  unsigned word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+}
+__device__ __forceinline__ unsigned pack(const strata_half*, float low, float high) {
+  unsigned word;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+}
+__device__ __forceinline__ void unpack(const strata_bfloat16*, unsigned word, float (&v)[2]) {
+  v[0] = __uint_as_float(word << 16);
+  v[1] = __uint_as_float(word & 0xffff0000u);
+}
+__device__ __forceinline__ void unpack(const strata_half*, unsigned word, float (&v)[2]) {
+  v[0] = strata_load(strata_half{(unsigned short)word});
+  v[1] = strata_load(strata_half{(unsigned short)(word >> 16)});
+}
+#endif
+template <class T, class S> constexpr bool kInWords = false;
+template <class S> constexpr bool kInWords<float, S> = kPacks<S>;
+
+// Elements j and j + 1 of a vector.
+template <class T, class S, int kItems>
+__device__ __forceinline__ void get_two(const Elements<S, kItems>& from, int j, T (&v)[2]) {
+  if constexpr (kInWords<T, S>) {
+    unpack((const S*)nullptr, reinterpret_cast<const unsigned*>(from.item)[j / 2], v);
+  } else {
+    v[0] = value_of<T>(from.item[j]);
+    v[1] = value_of<T>(from.item[j + 1]);
+  }
+}
+template <class T, class S, int kItems>
+__device__ __forceinline__ void set_two(Elements<S, kItems>& to, int j, const T (&v)[2]) {
+  if constexpr (kInWords<T, S>) {
+    reinterpret_cast<unsigned*>(to.item)[j / 2] = pack((const S*)nullptr, v[0], v[1]);
+  } else {
+    set(to.item[j], v[0]);
+    set(to.item[j + 1], v[1]);
+  }
+}
+
 // --- formulas --------------------------------------------------------------------------------------------------------------
 // A functor with its members.
 template <class F, class T> __device__ __forceinline__ F functor(const T* members) {
@@ -85,11 +132,15 @@ template <class F, class... T> __device__ __forceinline__ auto apply(const F& f,
 }
 // Rounds to an element type and back, as if the value had been stored.
 template <class S, class T, int kWidth> __device__ __forceinline__ void round_to(T (&v)[kWidth]) {
+  if constexpr (kWidth == 2 && kInWords<T, S>) {
+    unpack((const S*)nullptr, pack((const S*)nullptr, v[0], v[1]), v);
+  } else {
 #pragma unroll
-  for (int k = 0; k < kWidth; ++k) {
-    S stored;
-    set(stored, v[k]);
-    v[k] = value_of<T>(stored);
+    for (int k = 0; k < kWidth; ++k) {
+      S stored;
+      set(stored, v[k]);
+      v[k] = value_of<T>(stored);
+    }
   }
 }
 

@@ -29,8 +29,7 @@ void add_tensor(Names& n, size_t i, size_t strided, DType type, FusedAccess acce
     return;
   }
   n.vectors += fmt::format("    Elements<{}, kItems> a{}[kVectors];\n", s, i);
-  n.from_vectors += fmt::format(
-    "        const T t{}[2] = {{value_of<T>(a{}[v].item[j]), value_of<T>(a{}[v].item[j + 1])}};\n", i, i, i);
+  n.from_vectors += fmt::format("        T t{}[2];\n        get_two(a{}[v], j, t{});\n", i, i, i);
   if (access == FusedAccess::Flat) {
     n.load_vectors += fmt::format("      a{}[v] = load_vector<{}, kItems>(p.tensor[{}], at);\n", i, s, i);
     n.load_elements +=
@@ -50,10 +49,18 @@ void add_result(Names& n, size_t step, size_t i, DType type) {
   const std::string s = element_type(type);
   n.parameters += fmt::format(", T (&v{})[kWidth]", step);
   n.results += fmt::format("      Elements<{}, kItems> s{};\n", s, step);
-  n.to_vectors +=
-    fmt::format("        set(s{}.item[j], v{}[0]);\n        set(s{}.item[j + 1], v{}[1]);\n", step, step, step, step);
+  n.to_vectors += fmt::format("        set_two(s{}, j, v{});\n", step, step);
   n.store_vectors += fmt::format("      store_vector(p.result[{}], at, s{});\n", i, step);
   n.store_elements += fmt::format("    set(static_cast<{}*>(p.result[{}])[i], v{}[0]);\n", s, i, step);
+}
+
+bool is_used(const FusedProgram& p, size_t step) {
+  return std::ranges::any_of(p.steps.begin() + static_cast<ptrdiff_t>(step) + 1, p.steps.end(),
+                             [&](const FusedStep& s) {
+                               return std::any_of(s.from, s.from + s.formula->inputs, [&](const FusedOperand& from) {
+                                 return from.kind == FusedOperand::Kind::Step && from.index == step;
+                               });
+                             });
 }
 
 // compute(): the formulas for kWidth elements.
@@ -70,7 +77,8 @@ std::string formulas(const FusedProgram& p) {
             : from.kind == Kind::Step ? fmt::format(", v{}[k]", from.index)
                                       : fmt::format(", t{}[k]", from.index);
     }
-    const bool exact = s.type == p.compute || s.type == DType::Bool;  // bools are 0 and 1 in every type
+    // Stores round; bools are 0 and 1 in every type.
+    const bool exact = s.type == p.compute || s.type == DType::Bool || !is_used(p, i);
     const char* name = s.formula->loops.name;
     const std::string functor = s.formula->members ? fmt::format("functor<fn::{}<T>>(p.number + {})", name, number)
                                                    : fmt::format("fn::{}<T>{{}}", name);
