@@ -1,6 +1,7 @@
 """Nested tensors: batches of tensors of different lengths, by the names of torch.nested."""
 
 from .. import _C
+from ._irregular import from_components
 from ._tensor import NestedTensor, packed
 
 ops, Tensor = _C.ops, _C.Tensor
@@ -31,16 +32,7 @@ def _packed_list(tensors, layout):
                 "nested tensors need components of one dtype, device and number of dimensions, at least one; got "
                 f"{first.dtype} of {list(first.shape)} and {t.dtype} of {list(t.shape)}"
             )
-        if t.shape[1:] != first.shape[1:]:
-            raise NotImplementedError(
-                f"components may differ in their first dimension only, got shapes {list(first.shape)} and {list(t.shape)}"
-            )
-    lengths = [t.shape[0] for t in tensors]
-    starts = [0]
-    for n in lengths:
-        starts.append(starts[-1] + n)
-    offsets = _C.tensor(starts, dtype=_C.int64, device=first.device)
-    return packed(ops["cat"](tensors) if len(tensors) > 1 else first.clone(), offsets, max(lengths), 1, layout)
+    return from_components(tensors, layout)
 
 
 def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
