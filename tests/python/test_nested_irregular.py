@@ -86,6 +86,27 @@ def test_gradients(device):
     same(x.grad, [c.grad for c in leaves])
 
 
+@devices
+def test_narrow_takes_pieces_of_rows(device):
+    x = strata.randn(3, 6, 2, device=device, requires_grad=True)
+    starts, lengths = strata.tensor([0, 2, 5]), strata.tensor([3, 4, 0])
+    for layout in ("strided", "jagged"):
+        got = strata.nested.narrow(x, 1, starts, lengths, layout=layout)
+        assert got.layout == layout
+        same(got, [x[0, :3], x[1, 2:6], x[2, 5:5]])
+    same(strata.nested.narrow(x, -1, 1, 1), [row[:, 1:] for row in x])
+    strata.nested.narrow(x, 1, starts, lengths).values().sum().backward()
+    assert x.grad.sum((1, 2)).tolist() == [6, 8, 0]
+    for arguments, text in (
+        ((x, 0, 0, 1), "dim must be one of 1 to 2"),
+        ((x, 1, strata.tensor([0]), 1), "expected 3 numbers in start, found 1"),
+        ((x, 1, 4, 5), "exceeds dimension size"),
+        ((x[0, 0], 1, 0, 1), "at least 2 dimensions"),
+    ):
+        with pytest.raises(RuntimeError, match=text):
+            strata.nested.narrow(*arguments)
+
+
 @pytest.mark.parametrize(
     "call, error, text",
     [
