@@ -473,3 +473,10 @@ def test_seeds_by_name():
     first = strata.rand(2)
     generator = strata.Generator().manual_seed(seed=3)
     assert strata.equal(first, strata.rand(2, generator=generator))
+
+
+@pytest.mark.parametrize("device", ["cpu", "vgpu"])
+def test_gradient_of_neighbors_on_every_device(device):
+    x = strata.arange(5.0, device=device)
+    (got,) = strata.gradient(x * x, edge_order=2)
+    assert got.device.type == device and got.tolist() == [0, 2, 4, 6, 8]

@@ -1,5 +1,6 @@
 // Error functions, gamma functions and stable combinations of logarithms.
 #include "strata/args/pointwise/special.h"
+#include "device/functors/complex.h"
 #include "device/functors/special.h"
 #include "ops/pointwise/pointwise.h"
 
