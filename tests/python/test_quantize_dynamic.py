@@ -90,6 +90,7 @@ def test_layers_are_chosen_by_type_or_name():
 
 @devices
 def test_float16_weights(device):
+    strata.backends.quantized.engine = "fbgemm"  # programs choose one; there is one kind of kernel
     layer = nn.Linear(8, 3).to(device)
     made = quantization.quantize_dynamic(nn.Sequential(layer), dtype=strata.float16)[0]
     x = strata.randn(2, 8, device=device)
@@ -127,6 +128,7 @@ def test_files_and_copies():
         (lambda: dynamic.LSTM.from_float(nn.GRU(2, 2)), TypeError, "expected LSTM"),
         (lambda: quantization.prepare(nn.ReLU()), NotImplementedError, "no quantized tensors"),
         (lambda: quantization.unknown, AttributeError, "unknown"),
+        (lambda: setattr(strata.backends.quantized, "engine", "mine"), RuntimeError, "'mine' is not supported"),
     ],
 )
 def test_errors(call, error, text):

@@ -8,7 +8,7 @@ import warnings
 from .. import _C
 from .._no_effect import NoEffect
 
-__all__ = ["cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
+__all__ = ["cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "quantized"]
 
 
 class _Tf32:
@@ -165,6 +165,26 @@ def _cpu_capability():
     return "AVX512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "DEFAULT"
 
 
+class _Quantized:
+    """The engine of quantized layers, kept for programs that name one: the kernels are Strata's own."""
+
+    __slots__ = ("_engine",)
+    supported_engines = ("x86", "fbgemm", "onednn", "qnnpack")
+
+    def __init__(self):
+        self._engine = "x86"
+
+    @property
+    def engine(self):
+        return self._engine
+
+    @engine.setter
+    def engine(self, value):
+        if value not in self.supported_engines:
+            raise RuntimeError(f"quantized engine {value!r} is not supported; expected one of {self.supported_engines}")
+        self._engine = value
+
+
 class _Mha:
     """Multi-head attention: whether TransformerEncoder may leave out rows of padding."""
 
@@ -203,6 +223,7 @@ cuda = _Cuda(
     preferred_linalg_library=_accepted,
 )
 mha = _Mha()
+quantized = _Quantized()
 mps = types.SimpleNamespace(is_available=_no, is_built=_no, is_macos_or_newer=_no)
 mkldnn = types.SimpleNamespace(is_available=_yes, enabled=True, flags=NoEffect, set_flags=_accepted)
 mkl = types.SimpleNamespace(is_available=_no)
