@@ -54,7 +54,7 @@ Tensor used_part(const TensorImpl& x, std::vector<cpu::Taps>& taps) {
     cpu::Taps& t = taps[d];
     std::vector<int64_t> used(t.index);
     std::ranges::sort(used);
-    used.erase(std::ranges::unique(used).begin(), used.end());
+    used.erase(std::unique(used.begin(), used.end()), used.end());
     const auto count = static_cast<int64_t>(used.size());
     if (2 * count > t.in) continue;
     for (int64_t& i : t.index) i = std::ranges::lower_bound(used, i) - used.begin();
