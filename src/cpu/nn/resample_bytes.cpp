@@ -8,7 +8,6 @@
 namespace strata::cpu {
 namespace {
 
-constexpr int64_t kColumns = 256;        // accumulated together
 constexpr int64_t kBytesAtOnce = 16384;  // minimum outputs per thread
 
 double triangle(double x) { return std::max(0.0, 1 - std::abs(x)); }
@@ -54,34 +53,21 @@ double fill_weights(ByteTaps& t, std::vector<double>& weight, bool cubic, bool a
 uint8_t rounded(int32_t sum, int precision) { return static_cast<uint8_t>(std::clamp(sum >> precision, 0, 255)); }
 int32_t half(int precision) { return precision ? 1 << (precision - 1) : 0; }
 
-// Along the innermost dimension.
-void resample_row(const ByteTaps& t, const uint8_t* x, uint8_t* y) {
-  for (int64_t o = 0; o < t.out; ++o) {
-    const int32_t* const w = &t.weight[static_cast<size_t>(o * t.size)];
+// kRows rows along the innermost dimension: their sums are independent of each other.
+template <int kRows> void resample_rows(const ByteTaps& t, const uint8_t* x, uint8_t* y) {
+  const int32_t* w = t.weight.data();
+  for (int64_t o = 0; o < t.out; ++o, w += t.size) {
     const uint8_t* const from = x + t.first[static_cast<size_t>(o)];
     const int64_t count = t.count[static_cast<size_t>(o)];
-    int32_t sum = half(t.precision);
-    for (int64_t k = 0; k < count; ++k) sum += w[k] * from[k];
-    y[o] = rounded(sum, t.precision);
+    int32_t sums[kRows];
+    for (int r = 0; r < kRows; ++r) sums[r] = half(t.precision);
+    for (int64_t k = 0; k < count; ++k)
+      for (int r = 0; r < kRows; ++r) sums[r] += w[k] * from[r * t.in + k];
+    for (int r = 0; r < kRows; ++r) y[r * t.out + o] = rounded(sums[r], t.precision);
   }
 }
-// An output row of n columns from rows of n columns.
-void resample_columns(const ByteTaps& t, int64_t o, int64_t n, const uint8_t* x, uint8_t* y) {
-  const int32_t* const w = &t.weight[static_cast<size_t>(o * t.size)];
-  const uint8_t* const from = x + t.first[static_cast<size_t>(o)] * n;
-  const int64_t count = t.count[static_cast<size_t>(o)];
-  if (t.precision == 0) {
-    std::copy_n(from, n, y);
-    return;
-  }
-  for (int64_t begin = 0; begin < n; begin += kColumns) {
-    const int64_t columns = std::min(kColumns, n - begin);
-    int32_t sums[kColumns];
-    std::fill_n(sums, columns, half(t.precision));
-    for (int64_t k = 0; k < count; ++k)
-      for (int64_t i = 0; i < columns; ++i) sums[i] += w[k] * from[k * n + begin + i];
-    for (int64_t i = 0; i < columns; ++i) y[begin + i] = rounded(sums[i], t.precision);
-  }
+void copy_row(const ByteTaps& t, const uint8_t* x, uint8_t* y) {
+  for (int64_t o = 0; o < t.out; ++o) y[o] = x[t.first[static_cast<size_t>(o)]];
 }
 }  // namespace
 
@@ -107,13 +93,22 @@ ByteTaps make_byte_taps(int64_t in, int64_t out, Filter filter, bool align_corne
 
 void resample_bytes_along(const ByteTaps& t, int64_t outer, int64_t inner, const uint8_t* x, uint8_t* y) {
   const int64_t grain = std::max<int64_t>(1, kBytesAtOnce / std::max<int64_t>(1, inner == 1 ? t.out : inner));
+  const bool copies = t.precision == 0;
   if (inner == 1)
     return parallel_for(outer, grain, [&](int64_t begin, int64_t end) {
-      for (int64_t b = begin; b < end; ++b) resample_row(t, x + b * t.in, y + b * t.out);
+      constexpr int kTogether = 4;
+      int64_t b = begin;
+      for (; !copies && b + kTogether <= end; b += kTogether) resample_rows<kTogether>(t, x + b * t.in, y + b * t.out);
+      for (; b < end; ++b) (copies ? copy_row : resample_rows<1>)(t, x + b * t.in, y + b * t.out);
     });
   parallel_for(outer * t.out, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r)
-      resample_columns(t, r % t.out, inner, x + r / t.out * t.in * inner, y + r * inner);
+    for (int64_t r = begin; r < end; ++r) {
+      const auto o = static_cast<size_t>(r % t.out);
+      const uint8_t* const from = x + (r / t.out * t.in + t.first[o]) * inner;
+      if (copies) std::copy_n(from, inner, y + r * inner);
+      else
+        sum_byte_rows(&t.weight[o * static_cast<size_t>(t.size)], t.count[o], t.precision, inner, from, y + r * inner);
+    }
   });
 }
 

@@ -18,4 +18,7 @@ ByteTaps make_byte_taps(int64_t in, int64_t out, Filter filter, bool align_corne
 void resample_bytes_along(const ByteTaps& t, int64_t outer, int64_t inner, const uint8_t* x, uint8_t* y);
 void resample_bytes_reference(const ByteTaps& t, int64_t outer, int64_t inner, const uint8_t* x, uint8_t* y);
 
+// A row of n outputs: the sum over k < count of weight[k] times x[k * n + i], rounded.
+void sum_byte_rows(const int32_t* weight, int64_t count, int precision, int64_t n, const uint8_t* x, uint8_t* y);
+
 }  // namespace strata::cpu

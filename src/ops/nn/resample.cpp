@@ -66,17 +66,21 @@ Tensor used_part(const TensorImpl& x, std::vector<cpu::Taps>& taps) {
   return part;
 }
 
-// run(taps, dimension, outer, inner) for each dimension of an image of uint8 whose size changes, the last one first.
+// run(taps, dimension, outer, inner) for each dimension of an image of uint8 whose size changes. The last one is first, as in
+// PyTorch; where elements are only copied, the first one, so that whole rows are dropped.
 template <class F> void for_byte_passes(const args::resample& a, const F& run) {
   const TensorImpl& x = a.input();
   const IntList out = a.output_size();
   const auto scales = a.scales();
-  int64_t inner = 1;
-  for (size_t d = out.size; d-- > 0; inner *= out[d]) {
-    const size_t at = static_cast<size_t>(x.ndim) - out.size + d;
-    if (x.shape[at] == out[d]) continue;
-    int64_t outer = 1;
-    for (size_t i = 0; i < at; ++i) outer *= x.shape[i];
+  const bool copies = a.mode().starts_with("nearest");
+  std::vector<int64_t> shape(x.shape, x.shape + x.ndim);
+  for (size_t step = 0; step < out.size; ++step) {
+    const size_t d = copies ? step : out.size - 1 - step, at = shape.size() - out.size + d;
+    if (shape[at] == out[d]) continue;
+    int64_t outer = 1, inner = 1;
+    for (size_t i = 0; i < at; ++i) outer *= shape[i];
+    for (size_t i = at + 1; i < shape.size(); ++i) inner *= shape[i];
+    shape[at] = out[d];
     run(cpu::make_byte_taps(x.shape[at], out[d], filter_of(a.mode()), a.align_corners(),
                             d < scales.size() ? scales[d] : 0, a.antialias()),
         at, outer, inner);
