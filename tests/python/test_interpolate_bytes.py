@@ -44,6 +44,24 @@ def test_a_narrow_result_is_the_mean_of_its_inputs():  # PyTorch writes other co
     assert (got - F.interpolate(x.float(), (6, 1), mode="bilinear", antialias=True)).abs().max() <= 1
 
 
+@pytest.mark.parametrize("device", ["cpu", "vgpu"])
+@pytest.mark.parametrize("dtype", [strata.uint8, strata.float32, strata.float64])
+def test_factors_that_sizes_round(dtype, device):
+    """Expected are PyTorch's: a copy for equal sizes, halved positions for twice the size."""
+    x = image(9, 23, device).to(dtype)
+    for mode, options in (("nearest", {}), ("bilinear", {}), ("bilinear", {"antialias": True})):
+        assert strata.equal(F.interpolate(x, scale_factor=(1.05, 1.03), mode=mode, **options), x)
+    twice = F.interpolate(x, scale_factor=(1, 2.030840639268458))
+    assert twice.shape[-1] == 46 and strata.equal(twice, x.repeat_interleave(2, 3))
+    line = F.interpolate(strata.arange(3.0, device=device).reshape(1, 1, 3).to(dtype), scale_factor=2.0684670209831366)
+    assert line.flatten().tolist() == [0, 0, 0, 1, 1, 2]  # not in signals and volumes
+    column = strata.arange(11.0, dtype=strata.float64, device=device).reshape(1, 1, 11).to(dtype)
+    exact = F.interpolate(column, scale_factor=1.05, mode="nearest-exact")
+    assert exact.flatten().tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]
+    small = F.interpolate(column[..., :9], scale_factor=1.1, mode="nearest-exact")
+    assert small.flatten().tolist() == [0, 1, 2, 3, 4, 5, 5, 6, 7]
+
+
 def test_other_integers_are_refused():
     with pytest.raises(NotImplementedError, match="floating-point or uint8 input, got int16"):
         F.interpolate(image(4, 4).to(strata.int16), 3)

@@ -75,7 +75,7 @@ ByteTaps make_byte_taps(int64_t in, int64_t out, Filter filter, bool align_corne
   ByteTaps t;
   t.in = in;
   t.out = out;
-  if (filter == Filter::Nearest || filter == Filter::NearestExact) {
+  if (is_nearest(filter)) {
     t.first = make_taps(in, out, filter, false, scale, false, true).index;
     t.count.assign(t.first.size(), 1);
     t.weight.assign(t.first.size(), 1);

@@ -18,8 +18,8 @@ namespace {
 
 constexpr DTypeSet kImageTypes = kFloatingTypes | DTypeSet{DType::U8};
 
-cpu::Filter filter_of(std::string_view mode) {
-  if (mode == "nearest") return cpu::Filter::Nearest;
+cpu::Filter filter_of(std::string_view mode, size_t dims) {
+  if (mode == "nearest") return dims == 2 ? cpu::Filter::NearestInPlane : cpu::Filter::Nearest;
   if (mode == "nearest-exact") return cpu::Filter::NearestExact;
   return mode == "bicubic" ? cpu::Filter::Cubic : cpu::Filter::Linear;
 }
@@ -29,7 +29,7 @@ template <class V> std::vector<cpu::Taps> taps_of(const V& a, IntList in, IntLis
   std::vector<cpu::Taps> taps;
   const auto scales = a.scales();
   for (size_t d = 0; d < out.size; ++d)
-    taps.push_back(cpu::make_taps(in[d], out[d], filter_of(a.mode()), a.align_corners(),
+    taps.push_back(cpu::make_taps(in[d], out[d], filter_of(a.mode(), out.size), a.align_corners(),
                                   d < scales.size() ? scales[d] : 0, a.antialias(), type != DType::F64));
   return taps;
 }
@@ -76,12 +76,12 @@ template <class F> void for_byte_passes(const args::resample& a, const F& run) {
   std::vector<int64_t> shape(x.shape, x.shape + x.ndim);
   for (size_t step = 0; step < out.size; ++step) {
     const size_t d = copies ? step : out.size - 1 - step, at = shape.size() - out.size + d;
-    if (shape[at] == out[d]) continue;
+    if (shape[at] == out[d] && !copies) continue;  // as in PyTorch, whatever the factor is
     int64_t outer = 1, inner = 1;
     for (size_t i = 0; i < at; ++i) outer *= shape[i];
     for (size_t i = at + 1; i < shape.size(); ++i) inner *= shape[i];
     shape[at] = out[d];
-    run(cpu::make_byte_taps(x.shape[at], out[d], filter_of(a.mode()), a.align_corners(),
+    run(cpu::make_byte_taps(x.shape[at], out[d], filter_of(a.mode(), out.size), a.align_corners(),
                             d < scales.size() ? scales[d] : 0, a.antialias()),
         at, outer, inner);
   }
