@@ -269,7 +269,11 @@ def test_every_entry_tells_its_reason():
     finally:
         _C._prefer_kernel(None)
     elsewhere = "for GPUs of compute capability 9.0 (Hopper)"
-    assert lines["hopper_ahead"] == lines["hopper"] == ("ready, but tiles is preferred; plan medium" if ON_HOPPER else elsewhere)
+    assert (
+        lines["hopper_ahead"]
+        == lines["hopper"]
+        == ("ready, but tiles is preferred; plan medium" if ON_HOPPER else elsewhere)
+    )
     assert lines["cublaslt"] == "cuBLASLt runs on device cuda"
     assert lines["tensor_cores"] == "ready, but tiles is preferred; plan 64x64"
     assert strata.explain(strata.mm, x, x)[-1][1] == ("hopper_ahead" if ON_HOPPER else "tensor_cores")
@@ -284,7 +288,15 @@ PLANS = {
         [(16, 4096, 512), (20000, 50, 100), (1024, 1024, 256), (1280, 1280, 520), (1536, 1536, 520), (4096, 4096, 64)]
         + [(200, 3000, 520), (8192, 2048, 72), (4100, 4097, 65), (129, 20000, 65), (2047, 130, 1030), (64, 640, 64)]
         if ON_CARD  # otherwise for a virtual Hopper of 4 multiprocessors
-        else [(16, 256, 128), (300, 50, 100), (250, 190, 72), (500, 120, 512), (600, 400, 65), (500, 520, 72), (512, 512, 64)],
+        else [
+            (16, 256, 128),
+            (300, 50, 100),
+            (250, 190, 72),
+            (500, 120, 512),
+            (600, 400, 65),
+            (500, 520, 72),
+            (512, 512, 64),
+        ],
     ),
 }
 

@@ -11,13 +11,21 @@ import pytest
 HOPPER = '{"base": "hopper", "multiprocessors": 4}'
 FOLDER = pathlib.Path(__file__).parent
 # Tests, and which of them: NVRTC takes seconds for each kernel of gemm.compile.
-FILES = {"device_products": "", "grouped_mm": "", "byte_products": "", "device_attention": "", "gemm_compile": "batches_broadcast"}
+FILES = {
+    "device_products": "",
+    "grouped_mm": "",
+    "byte_products": "",
+    "device_attention": "",
+    "gemm_compile": "batches_broadcast",
+}
 
 
 def run(*args, **env):
     here = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     here |= {"STRATA_VGPU_DEVICES": HOPPER, "STRATA_TEST_DEVICE": "vgpu", **env}
-    done = subprocess.run([sys.executable, *args], env=here, cwd=FOLDER.parent.parent, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, *args], env=here, cwd=FOLDER.parent.parent, capture_output=True, text=True, timeout=600
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
