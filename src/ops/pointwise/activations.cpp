@@ -177,15 +177,20 @@ STRATA_OP(logsigmoid, "nn.functional.logsigmoid(Tensor input) -> Tensor")
   .grad([](const grads::logsigmoid& c, const Tensor& g) -> Grads { return {mul(g, sigmoid(neg(c.input())))}; })
   .samples({"f(3,4)"});
 
+namespace {
+// g / below, less what |x| in the denominator takes away in the direction of x.
+Tensor complex_softsign_grad(const Tensor& g, const Tensor& x, const Tensor& below) {
+  return sub(div(g, below), mul(sgn(x), div(real(mul(g, conj(x))), square(below))));
+}
+}  // namespace
+
 STRATA_OP(softsign, "nn.functional.softsign(Tensor input) -> Tensor")
   .doc("x / (1 + |x|).")
   .pointwise<fn::Softsign>()
   .saves({"input"})
   .grad([](const grads::softsign& c, const Tensor& g) -> Grads {
     const Tensor x = c.input(), below = add(abs(x), 1);
-    if (!is_complex(x.dtype())) return {div(g, square(below))};
-    // g / below, less what |x| in the denominator takes away in the direction of x
-    return {sub(div(g, below), mul(sgn(x), div(real(mul(g, conj(x))), square(below))))};
+    return {is_complex(x.dtype()) ? complex_softsign_grad(g, x, below) : div(g, square(below))};
   })
   .complex<fn::ComplexSoftsign>()
   .samples({"f(3,4)"});
