@@ -37,8 +37,9 @@ def _records_gradients(tensors):
 def without_padding(encoder, src, mask, padding):
     """The rows of src that are not padding as a nested tensor; None where PyTorch computes all rows."""
     layer = encoder.layers[0]
-    dense = isinstance(src, NestedTensor) or src.dim() != 3 or src.is_meta
-    if padding is None or mask is not None or dense or layer.training or not backends.mha.get_fastpath_enabled():
+    if padding is None or mask is not None or layer.training or not backends.mha.get_fastpath_enabled():
+        return None
+    if isinstance(src, NestedTensor) or src.dim() != 3 or src.is_meta:
         return None
     if _C._is_autocast_enabled(src.device.type) or _C._has_override((src, *layer.parameters())):
         return None
