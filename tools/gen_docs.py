@@ -217,8 +217,8 @@ HAND_WRITTEN = {
     ],
     "TransformerEncoderLayer": ["strata.nn.TransformerEncoderLayer(8, 2, 16)(strata.randn(4, 2, 8))"],
     "TransformerEncoder": [
-        "layer = strata.nn.TransformerEncoderLayer(8, 2, 16)",
-        "strata.nn.TransformerEncoder(layer, 2)(strata.randn(4, 2, 8))",
+        "layer = strata.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)",
+        "strata.nn.TransformerEncoder(layer, 2)(strata.randn(2, 4, 8))",
     ],
     "TransformerDecoderLayer": [
         "layer = strata.nn.TransformerDecoderLayer(8, 2, 16)",

@@ -2,6 +2,7 @@
 #pragma once
 #include "autograd/autograd.h"
 #include "dispatch/settings.h"
+#include "ops/copies_and_slopes.h"
 #include "strata/ops.h"
 #include "tensor/dlpack.h"
 #include "tensor/generator.h"

@@ -285,12 +285,13 @@ void run_view(const OpRecord& op, const Args& args, Tensor* outs) {
 }
 
 // The composite that computes this call, if there is one. Refuses complex tensors that the op does not accept; pointwise
-// ops check the promoted dtype themselves.
+// ops check the promoted dtype themselves, and a composite for complex tensors what it is given.
 OpRecord::Compose composite_of(const OpRecord& op, const Args& args) {
   if (op.formulas || !has_complex(args)) [[likely]]
     return op.composite_fn;
+  if (op.complex_fn) return op.complex_fn;
   check_accepts_complex(op, args);
-  return op.complex_fn ? op.complex_fn : op.composite_fn;
+  return op.composite_fn;
 }
 
 // New tensors of a composite are placed on the device of its inputs.

@@ -1,5 +1,9 @@
 #include "ops/complex_parts.h"
 
+#include <cmath>
+#include <limits>
+
+#include "autograd/autograd.h"
 #include "ops/reduce/common.h"
 #include "strata/ops.h"
 
@@ -37,6 +41,35 @@ Tensor complex_cumsum(const Tensor& input, int64_t dim, const std::optional<DTyp
   if (!is_complex(z.dtype())) return cumsum(z, d);
   if (z.dim() == 0) return clone(z);
   return view_as_complex(contiguous(cumsum(view_as_real(z), d)));
+}
+
+namespace {
+// The multiples of 2 pi by which the angles of a sum from left to right differ from those of y. Each step takes the angle
+// of the term with the larger real part and adds at most pi/2, so a new element that is larger starts over.
+Tensor full_turns(const Tensor& z, const Tensor& y, int64_t dim) {
+  const autograd::NoGrad no_grad;
+  const int64_t n = z.size(dim);
+  const Tensor nothing = full_like(narrow(z, dim, 0, 1), -std::numeric_limits<double>::infinity());
+  const Tensor before = cat({nothing, narrow(y, dim, 0, n - 1)}, dim), larger = ge(real(z), real(before));
+  const Tensor ratio = exp(where(larger, sub(before, z), sub(z, before)));
+  const Tensor step = nan_to_num(angle(add(ratio, 1))), total = cumsum(step, dim);
+  std::vector<int64_t> shape(static_cast<size_t>(z.dim()), 1);
+  shape[static_cast<size_t>(dim)] = n;
+  const Tensor start = std::get<0>(cummax(where(larger, reshape(arange(n), shape), 0), dim));
+  const Tensor angles = add(gather(sub(imag(z), sub(total, step)), dim, start), total);
+  return mul(round(div(nan_to_num(sub(angles, imag(y)), 0.0, 0.0, 0.0), 2 * M_PI)), 2 * M_PI);
+}
+}  // namespace
+
+Tensor complex_logcumsumexp(const Tensor& z, int64_t dim) {
+  const int d = normalize_dim(dim, z.dim(), "logcumsumexp");
+  if (z.dim() == 0 || z.size(d) <= 1) return clone(z);
+  const int64_t n = z.size(d);
+  Tensor y = z;
+  for (int64_t step = 1; step < n; step *= 2)  // as in complex_cumprod
+    y = cat({narrow(y, d, 0, step), logaddexp(narrow(y, d, step, n - step), narrow(y, d, 0, n - step))}, d);
+  const Tensor turns = full_turns(z, y, d);
+  return add(y, complex(zeros_like(turns), turns));
 }
 
 Tensor complex_prod(const Tensor& input, int64_t dim, bool keepdim, const std::optional<DType>& dtype) {

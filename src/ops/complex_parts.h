@@ -9,6 +9,8 @@ namespace strata {
 Tensor complex_sum(const Tensor& z, DimMask reduced, bool keepdim, const std::optional<DType>& dtype);
 Tensor complex_mean(const Tensor& z, DimMask reduced, bool keepdim, const std::optional<DType>& dtype);
 Tensor complex_cumsum(const Tensor& z, int64_t dim, const std::optional<DType>& dtype);
+// The logarithm of cumulative sums of exponentials. Its angles are continued from element to element, as PyTorch's are.
+Tensor complex_logcumsumexp(const Tensor& z, int64_t dim);
 // Products along a dimension: halves are multiplied until one element is left.
 Tensor complex_prod(const Tensor& z, int64_t dim, bool keepdim, const std::optional<DType>& dtype);
 Tensor complex_cumprod(const Tensor& z, int64_t dim, const std::optional<DType>& dtype);

@@ -77,20 +77,20 @@ def test_what_is_missing_raises_when_it_is_called():
         run("""
         import torch
         from torch import sspaddmm
-        from torch.ao.quantization import quantize_dynamic
+        from torch.ao.quantization import fuse_modules
         import torch.distributed.rpc as rpc
         class Mine(torch.distributed.fsdp.FSDPModule): pass
         def name(call):
             try: call()
             except NotImplementedError as error: return str(error).split(" is not in")[0]
-        assert not isinstance(1, quantize_dynamic) and not torch.distributed.is_available()
-        print(name(sspaddmm), name(quantize_dynamic), name(rpc.init_rpc), name(torch.distributed.init_process_group))
+        assert not isinstance(1, fuse_modules) and not torch.distributed.is_available()
+        print(name(sspaddmm), name(fuse_modules), name(rpc.init_rpc), name(torch.distributed.init_process_group))
         print(name(lambda: torch.nn.parallel.DistributedDataParallel(torch.nn.ReLU())))
         import torchvision
         assert name(torchvision.models.resnet18) == "torchvision.models.resnet18"
         print(hasattr(torch, "nonsense"), hasattr(torch.nn, "nonsense"))
         """)
-        == "torch.sspaddmm torch.ao.quantization.quantize_dynamic torch.distributed.rpc.init_rpc "
+        == "torch.sspaddmm torch.ao.quantization.fuse_modules torch.distributed.rpc.init_rpc "
         "torch.distributed.init_process_group\nDistributedDataParallel\nFalse False"
     )
 

@@ -1,9 +1,11 @@
 """Names of PyTorch besides tensors and modules: legacy types, storages, jit, hub, trees, event files, shared memory."""
 
 import collections
+import copy
 import io
 import multiprocessing
 import os
+import pickle
 import struct
 import zlib
 
@@ -117,7 +119,7 @@ def test_sync_batch_norm_replaces_batch_norms():
 
 def test_jit_returns_what_it_gets():
     layer = nn.ReLU()
-    assert strata.jit.script(layer) is layer and strata.jit.trace(layer, strata.ones(1)) is layer
+    assert strata.jit.script(layer) is layer
     assert not strata.jit.is_scripting() and not strata.jit.is_tracing()
 
     @strata.jit.ignore
@@ -165,6 +167,72 @@ def test_jit_saves_the_graph_of_a_module(tmp_path):
     strata.save({"x": x}, tmp_path / "x.pt", format="torch")
     with pytest.raises(RuntimeError, match="no graph that torch.jit.save wrote"):
         jit.load(tmp_path / "x.pt")
+
+
+class Branching(nn.Module):
+    """Python decides by values here, so that fx cannot trace it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.unused = nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(1, 1)
+        self.register_buffer("shift", strata.ones(4))
+
+    def forward(self, x, scale=2):
+        y = strata.relu(self.first(x)) + strata.arange(4.0)
+        if y.sum() > 0:
+            y = y + self.shift
+        y = self.norm(y)
+        y[:, 0] = 0
+        a, b = y.chunk(2, -1)
+        return {"a": (a * scale).view(a.shape[0], -1), "b": [b.T, y.max(1)[0]]}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_traced_module_has_a_graph(tmp_path):
+    jit, net, x = strata.jit, Branching().eval(), strata.randn(5, 3)
+    traced = jit.trace(net, x)
+    assert (
+        isinstance(traced, Branching)
+        and isinstance(traced, jit.ScriptModule)
+        and traced.first.weight is net.first.weight
+    )
+    assert traced.original_name == "Branching" and repr(traced) == repr(net) and jit.trace(traced, x) is traced
+    assert "chunk" in traced.code and any(n.op == "get_attr" and n.target == "shift" for n in traced.graph.nodes)
+    traced.save(tmp_path / "net.pt")
+    loaded = jit.load(tmp_path / "net.pt")
+    assert loaded.state_dict().keys() == net.state_dict().keys() and not loaded.training
+    for module in (loaded, traced, copy.deepcopy(traced), pickle.loads(pickle.dumps(traced))):
+        got, want = module(x), net(x)
+        assert strata.equal(got["a"], want["a"]) and all(map(strata.equal, got["b"], want["b"]))
+    simple = jit.trace_module(nn.Sequential(nn.Linear(3, 2), nn.ReLU()), {"forward": x})
+    assert [n.op for n in simple.graph.nodes] == ["placeholder", "call_module", "call_module", "output"]
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_traced_function_has_a_graph():
+    jit, x = strata.jit, strata.randn(2, 3)
+
+    def product(a, b):
+        "Of matrices."
+        return (a @ b.t(), a.sum()) if a.numel() > 1 else b
+
+    traced = jit.trace(product, (x, x))
+    assert isinstance(traced, jit.ScriptFunction) and (traced.__name__, traced.__doc__) == ("product", "Of matrices.")
+    assert strata.equal(traced(x, x)[0], x @ x.t()) and "matmul" in traced.code
+    memory = io.BytesIO()
+    jit.save(traced, memory)
+    memory.seek(0)
+    assert strata.equal(jit.load(memory)(x, x)[0], x @ x.t())
+    noisy = jit.trace(lambda a: a + strata.rand(3) if a.sum() > -9 else a, strata.zeros(3))
+    memory = io.BytesIO()
+    noisy.save(memory)
+    memory.seek(0)
+    again = jit.load(memory)
+    assert not strata.equal(again(strata.zeros(3)), again(strata.zeros(3)))
+    with pytest.raises(NotImplementedError, match="one entry, 'forward'"):
+        jit.trace_module(nn.ReLU(), {"other": x})
+    with pytest.raises(RuntimeError, match="have no graph"):
+        print(jit.trace(lambda a: open("/dev/null") if a.sum() > 0 else a.close(), strata.ones(1)).graph)
 
 
 def test_chunks_are_joined():
@@ -405,3 +473,10 @@ def test_seeds_by_name():
     first = strata.rand(2)
     generator = strata.Generator().manual_seed(seed=3)
     assert strata.equal(first, strata.rand(2, generator=generator))
+
+
+@pytest.mark.parametrize("device", ["cpu", "vgpu"])
+def test_gradient_of_neighbors_on_every_device(device):
+    x = strata.arange(5.0, device=device)
+    (got,) = strata.gradient(x * x, edge_order=2)
+    assert got.device.type == device and got.tolist() == [0, 2, 4, 6, 8]

@@ -447,7 +447,6 @@ def test_convolution_agrees_with_direct_summation():
         lambda z: z.median(),
         lambda z: strata.div(z, z, rounding_mode="floor"),
         lambda z: strata.arange(3, dtype=strata.complex64),
-        lambda z: strata.linspace(0, 1, 3, dtype=strata.complex64),
         lambda z: strata.ones(3).sum(dtype=strata.complex64),
         lambda z: strata.scatter_reduce(z, 0, strata.tensor([0]), z[:1], "prod"),
     ],

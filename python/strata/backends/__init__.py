@@ -8,7 +8,7 @@ import warnings
 from .. import _C
 from .._no_effect import NoEffect
 
-__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp", "opt_einsum"]
+__all__ = ["cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "quantized"]
 
 
 class _Tf32:
@@ -165,6 +165,45 @@ def _cpu_capability():
     return "AVX512" if "avx512f" in flags else "AVX2" if "avx2" in flags else "DEFAULT"
 
 
+class _Quantized:
+    """The engine of quantized layers, kept for programs that name one: the kernels are Strata's own."""
+
+    __slots__ = ("_engine",)
+    supported_engines = ("x86", "fbgemm", "onednn", "qnnpack")
+
+    def __init__(self):
+        self._engine = "x86"
+
+    @property
+    def engine(self):
+        return self._engine
+
+    @engine.setter
+    def engine(self, value):
+        if value not in self.supported_engines:
+            raise RuntimeError(f"quantized engine {value!r} is not supported; expected one of {self.supported_engines}")
+        self._engine = value
+
+
+class _Mha:
+    """Multi-head attention: whether TransformerEncoder may leave out rows of padding."""
+
+    __slots__ = ("_fastpath",)
+
+    def __init__(self):
+        self._fastpath = True
+
+    def get_fastpath_enabled(self):
+        """Whether rows of padding may be left out."""
+        return self._fastpath
+
+    def set_fastpath_enabled(self, value):
+        """Sets whether rows of padding may be left out."""
+        if not isinstance(value, bool):
+            raise TypeError(f"set_fastpath_enabled: expected a bool, found {type(value).__name__}")
+        self._fastpath = value
+
+
 def _accepted(*_):
     """A setting without effect: the result is the same."""
 
@@ -183,6 +222,8 @@ cuda = _Cuda(
     cudnn_sdp_enabled=_no,
     preferred_linalg_library=_accepted,
 )
+mha = _Mha()
+quantized = _Quantized()
 mps = types.SimpleNamespace(is_available=_no, is_built=_no, is_macos_or_newer=_no)
 mkldnn = types.SimpleNamespace(is_available=_yes, enabled=True, flags=NoEffect, set_flags=_accepted)
 mkl = types.SimpleNamespace(is_available=_no)

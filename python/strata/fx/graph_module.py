@@ -232,15 +232,34 @@ def _base_class(module):
 
 def _rebuild(cls, state, src, package, variables):
     """A pickled GraphModule: the graph is traced again from its code, in which every module is a leaf."""
+    import operator
     import sys
 
     import strata
 
+    from ..torch.overrides import TorchFunctionMode
     from ._symbolic_trace import Tracer
+    from .node import map_aggregate
+    from .proxy import Proxy
+
+    class Calls(TorchFunctionMode):  # functions without traced arguments, such as rand(3), are called at every run
+        def __torch_function__(self, func, types, args=(), kwargs=None):
+            found = []
+            map_aggregate((tuple(args), kwargs or {}), lambda v: found.append(isinstance(v, Proxy)))
+            if any(found) or not isinstance(func, _C.Op):
+                return func(*args, **(kwargs or {}))
+            return tracer.create_proxy("call_function", func, args, kwargs or {})
+
+    class Assignable(Proxy):  # for graphs that jit.trace() recorded; symbolic_trace() refuses to assign, as in PyTorch
+        def __setitem__(self, index, value):
+            self.tracer.create_proxy("call_function", operator.setitem, (self, index, value), {})
 
     class KeepModules(Tracer):
         def is_leaf_module(self, m, module_qualified_name):
             return True
+
+        def proxy(self, node):
+            return Assignable(node, self)
 
     own = sys.modules.get("torch") if package == "torch" else None
     variables = {**variables, "strata": strata, package: own or strata}
@@ -251,7 +270,9 @@ def _rebuild(cls, state, src, package, variables):
     Holder.forward = _forward_from_src(src, variables)
     root = Holder()
     root.__dict__.update(state)
-    graph = KeepModules().trace(root)
+    tracer = KeepModules()
+    with Calls():
+        graph = tracer.trace(root)
     made = GraphModule.__new__(cls)
     made.__dict__.update(state)
     made.graph = graph

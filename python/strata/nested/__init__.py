@@ -1,6 +1,7 @@
 """Nested tensors: batches of tensors of different lengths, by the names of torch.nested."""
 
 from .. import _C
+from ._irregular import from_components
 from ._tensor import NestedTensor, packed
 
 ops, Tensor = _C.ops, _C.Tensor
@@ -8,6 +9,7 @@ ops, Tensor = _C.ops, _C.Tensor
 __all__ = [
     "NestedTensor",
     "as_nested_tensor",
+    "narrow",
     "nested_tensor",
     "nested_tensor_from_jagged",
     "to_padded_tensor",
@@ -31,16 +33,7 @@ def _packed_list(tensors, layout):
                 "nested tensors need components of one dtype, device and number of dimensions, at least one; got "
                 f"{first.dtype} of {list(first.shape)} and {t.dtype} of {list(t.shape)}"
             )
-        if t.shape[1:] != first.shape[1:]:
-            raise NotImplementedError(
-                f"components may differ in their first dimension only, got shapes {list(first.shape)} and {list(t.shape)}"
-            )
-    lengths = [t.shape[0] for t in tensors]
-    starts = [0]
-    for n in lengths:
-        starts.append(starts[-1] + n)
-    offsets = _C.tensor(starts, dtype=_C.int64, device=first.device)
-    return packed(ops["cat"](tensors) if len(tensors) > 1 else first.clone(), offsets, max(lengths), 1, layout)
+    return from_components(tensors, layout)
 
 
 def nested_tensor(tensor_list, *, dtype=None, layout=None, device=None, requires_grad=False, pin_memory=False):
@@ -94,6 +87,31 @@ def nested_tensor_from_jagged(values, offsets=None, lengths=None, jagged_dim=Non
         )
     longest = int(steps.max()) if steps.numel() else 0
     return packed(values, offsets, longest, 1, "jagged")
+
+
+def narrow(tensor, dim, start, length, layout="strided"):
+    """Pieces of the rows tensor[i], from start to start + length along dim, as a nested tensor; start and length are numbers for all
+    rows or a vector with one for each. The pieces are copies through which gradients flow.
+
+    >>> strata.nested.narrow(strata.arange(6).reshape(2, 3), 1, strata.tensor([0, 1]), strata.tensor([1, 2])).unbind()
+    (tensor([0]), tensor([4, 5]))
+    """
+    if not isinstance(tensor, Tensor) or isinstance(tensor, NestedTensor) or tensor.dim() < 2:
+        raise RuntimeError("nested.narrow: expected a dense tensor of at least 2 dimensions")
+    place = dim + tensor.dim() if dim < 0 else dim
+    if not 0 < place < tensor.dim():
+        raise RuntimeError(f"nested.narrow: dim must be one of 1 to {tensor.dim() - 1}, found {dim}")
+    rows = tensor.unbind(0)
+
+    def numbers(name, given):
+        found = given.tolist() if isinstance(given, Tensor) and given.dim() else [int(given)] * len(rows)
+        if len(found) != len(rows):
+            raise RuntimeError(f"nested.narrow: expected {len(rows)} numbers in {name}, found {len(found)}")
+        return found
+
+    starts, lengths = numbers("start", start), numbers("length", length)
+    pieces = [row.narrow(place - 1, a, n) for row, a, n in zip(rows, starts, lengths, strict=True)]
+    return from_components(pieces, _check_layout(layout))
 
 
 def to_padded_tensor(input, padding, output_size=None):

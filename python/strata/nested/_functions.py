@@ -3,12 +3,13 @@
 from .. import _C
 from ._tensor import NestedTensor, RaggedSize, Tensor, ops
 
-_POINTWISE = frozenset(
+POINTWISE = frozenset(
     """abs add addcdiv addcmul acos asin atan ceil clamp clamp_max clamp_min cos cosh div elu eq erf exp exp2 expm1 floor
     floor_divide fmod ge gelu gt hardsigmoid hardswish hardtanh isfinite isinf isnan le leaky_relu lerp log log10 log1p log2
     logical_and logical_not logical_or logsigmoid lt masked_fill maximum minimum mish mul nan_to_num ne neg pow reciprocal relu
     relu6 remainder round rsqrt rsub selu sgn sigmoid sign silu sin sinh softplus softsign sqrt square sub tan tanh trunc where
-    dropout alpha_dropout __rsub__ __rtruediv__ __rpow__ __and__ __or__ zeros_like ones_like empty_like full_like rand_like
+    dropout alpha_dropout __rsub__ __rtruediv__ __rpow__ __and__ __or__ __eq__ __ne__
+    zeros_like ones_like empty_like full_like rand_like
     randn_like bernoulli add_ sub_ mul_ div_ clamp_ relu_ fill_ zero_ copy_ masked_fill_ type_as""".split()
 )
 
@@ -17,20 +18,34 @@ def _is(x):
     return isinstance(x, NestedTensor)
 
 
-def _refuse(name, why="is not available for nested tensors"):
+def refuse(name, why="is not available for nested tensors"):
+    """Raises, with what to use instead."""
     raise NotImplementedError(f"{name} {why}; use unbind(), values() or to_padded_tensor()")
 
 
 def run(name, func, args, kwargs):
     """The result of a function that was called with nested tensors."""
     if kwargs.get("out") is not None:
-        _refuse(f"{name}(out=)")
-    if name in _POINTWISE:
+        refuse(f"{name}(out=)")
+    if name in POINTWISE:
         return _pointwise(name, func, args, kwargs)
-    handler = HANDLERS.get(name)
-    if handler is None:
-        _refuse(name)
-    return handler(*args, **kwargs)
+    try:
+        if name not in HANDLERS:
+            refuse(name)
+        return HANDLERS[name](*args, **kwargs)
+    except NotImplementedError:
+        from . import _components
+
+        handler = _components.HANDLERS.get(name)
+        if handler is None or _layout_of(args) != "strided":
+            raise
+        return handler(*args, **kwargs)
+
+
+def _layout_of(args):
+    """The layout of the first nested tensor among arguments, or in a list of them."""
+    flat = [x for a in args for x in (a if isinstance(a, (tuple, list)) else (a,))]
+    return next((x._layout for x in flat if _is(x)), None)
 
 
 def _same_lengths(name, a, b):
@@ -39,7 +54,7 @@ def _same_lengths(name, a, b):
     ):
         raise RuntimeError(f"{name}: expected nested tensors of equal lengths")
     if a._ragged != b._ragged:
-        _refuse(name, "of tensors with different exchanged dimensions is not available")
+        refuse(name, "of tensors with different exchanged dimensions is not available")
 
 
 def _rows_of(name, like, x):
@@ -51,7 +66,7 @@ def _rows_of(name, like, x):
         return x if like._ragged == 1 else x.transpose(0, 1)
     if x.dim() < like._held.dim() and like._ragged == 1:
         return x
-    _refuse(name, f"of a nested tensor and a dense one of shape {list(x.shape)} is not available")
+    refuse(name, f"of a nested tensor and a dense one of shape {list(x.shape)} is not available")
 
 
 def _pointwise(name, func, args, kwargs):
@@ -66,12 +81,14 @@ def _pointwise(name, func, args, kwargs):
         return x._held
 
     out = func(*[one(x) for x in args], **{k: one(x) for k, x in kwargs.items()})
+    if not isinstance(out, Tensor):  # x == None
+        return out
     return args[0] if name.endswith("_") and not name.endswith("__") else like._with(out)
 
 
 def _plain_order(name, x):
     if x._ragged != 1:
-        _refuse(name, "of a nested tensor with exchanged dimensions is not available")
+        refuse(name, "of a nested tensor with exchanged dimensions is not available")
     return x
 
 
@@ -81,7 +98,7 @@ def _inner(name, x, dim):
     if place is None:
         raise IndexError(f"{name}: dim {dim} is out of range for a nested tensor of {x.dim()} dimensions")
     if place in (0, x._ragged):
-        _refuse(name, f"over dim {dim}, the batch or that of different sizes, is not available")
+        refuse(name, f"over dim {dim}, the batch or that of different sizes, is not available")
     return (0 if place == 0 else place - 1) if x._ragged == 1 or place > 2 else 1
 
 
@@ -94,14 +111,14 @@ def _linear(input, weight, bias=None):
 
 def _matmul(input, other):
     if not _is(input) or _is(other) or other.dim() > 2:
-        _refuse("matmul", "is available for a nested tensor and a matrix only")
+        refuse("matmul", "is available for a nested tensor and a matrix only")
     return _plain_order("matmul", input)._with(input._held @ other)
 
 
 def _norm_layer(name):
     def run_norm(input, normalized_shape, *args, **kwargs):
         if len(list(normalized_shape)) >= _plain_order(name, input)._held.dim():
-            _refuse(name, "over the dimension of different sizes is not available")
+            refuse(name, "over the dimension of different sizes is not available")
         return input._with(ops[name](input._held, normalized_shape, *args, **kwargs))
 
     return run_norm
@@ -122,10 +139,10 @@ def _embedding(input, weight, *args, **kwargs):
 
 def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
     if attn_mask is not None or dropout_p:
-        _refuse("scaled_dot_product_attention", "of nested tensors takes no mask and no dropout")
+        refuse("scaled_dot_product_attention", "of nested tensors takes no mask and no dropout")
     for t in (query, key, value):
         if not _is(t) or t._ragged != 2 or t.dim() != 4:
-            _refuse("scaled_dot_product_attention", "expects nested tensors [batch, heads, lengths, size]")
+            refuse("scaled_dot_product_attention", "expects nested tensors [batch, heads, lengths, size]")
     if len(query) != len(key):
         raise RuntimeError(f"scaled_dot_product_attention: batches of {len(query)} queries and {len(key)} keys")
     _same_lengths("scaled_dot_product_attention", key, value)
@@ -157,7 +174,7 @@ def _transpose(input, dim0, dim1):
         return input
     if input._ragged == 1 and a > 1:
         return input._with(input._held.transpose(a - 1, b - 1))
-    _refuse("transpose", f"of dims {dim0} and {dim1} is not available")
+    refuse("transpose", f"of dims {dim0} and {dim1} is not available")
 
 
 def _view(input, *shape):
@@ -165,7 +182,7 @@ def _view(input, *shape):
     x = _plain_order("view", input.contiguous())
     fits = len(sizes) > 1 and sizes[0] in (len(x), -1) and (sizes[1] == -1 or isinstance(sizes[1], RaggedSize))
     if not fits:
-        _refuse("view", f"of a nested tensor as {sizes} is not available: keep the batch and the lengths")
+        refuse("view", f"of a nested tensor as {sizes} is not available: keep the batch and the lengths")
     return x._with(x._held.reshape(x._held.shape[0], *sizes[2:]))
 
 
@@ -183,7 +200,7 @@ def _flatten(input, start_dim=0, end_dim=-1):
 def _unsqueeze(input, dim):
     place = dim % (_plain_order("unsqueeze", input).dim() + 1)
     if place < 2:
-        _refuse("unsqueeze", f"at dim {dim} is not available")
+        refuse("unsqueeze", f"at dim {dim} is not available")
     return input._with(input._held.unsqueeze(place - 1))
 
 
@@ -202,7 +219,7 @@ def _pieces(name):
 def _cat(tensors, dim=0):
     first = tensors[0]
     if not all(_is(t) for t in tensors):
-        _refuse("cat", "of nested and dense tensors is not available")
+        refuse("cat", "of nested and dense tensors is not available")
     if dim == 0 and all(t._ragged == 1 for t in tensors):
         from . import as_nested_tensor
 
@@ -223,7 +240,7 @@ def _getitem(input, index):
         kept = input._held[index]
         if kept.dim() >= 1 and kept.shape[0] == input._held.shape[0]:
             return input._with(kept)
-    _refuse("x[...]", f"with {index!r} is not available for nested tensors")
+    refuse("x[...]", f"with {index!r} is not available for nested tensors")
 
 
 # --- reductions -----------------------------------------------------------------------------------------------------------
@@ -243,7 +260,7 @@ def _total(name):
         if dims is None:
             return ops[name](input._held, dtype=dtype)
         if isinstance(dims, tuple):
-            _refuse(name, f"over dims {dims} is not available")
+            refuse(name, f"over dims {dims} is not available")
         if dims % input.dim() == input._ragged == 1:
             sums, steps = _component_sums(input, dtype)
             if name == "mean":
@@ -262,7 +279,7 @@ def _extreme(name):
         if dims % input.dim() == input._ragged == 1:
             fill = -_C.inf if name == "amax" else _C.inf
             if not input.is_floating_point():
-                _refuse(name, "over the lengths of integers is not available")
+                refuse(name, "over the lengths of integers is not available")
             return ops[name](input.to_padded_tensor(fill), 1, keepdim)
         return input._with(ops[name](input._held, _inner(name, input, dims), keepdim))
 

@@ -9,19 +9,19 @@ Tensor, ops = _C.Tensor, _C.ops
 
 
 class RaggedSize:
-    """The size of the dimension in which the components differ: it equals only itself, and has no value."""
+    """The size of a dimension in which the components differ: it equals only itself, and has no value."""
 
-    def __init__(self, offsets):
-        self._offsets = offsets
+    def __init__(self, offsets, name="j1"):
+        self._offsets, self._name = offsets, name
 
     def __eq__(self, other):
-        return isinstance(other, RaggedSize) and other._offsets is self._offsets
+        return isinstance(other, RaggedSize) and other._offsets is self._offsets and other._name == self._name
 
     def __hash__(self):
-        return id(self._offsets)
+        return hash((id(self._offsets), self._name))
 
     def __repr__(self):
-        return "j1"
+        return self._name
 
 
 class NestedTensor(HoldingTensor):
@@ -80,6 +80,10 @@ class NestedTensor(HoldingTensor):
                 f"Given dimension {dim} is irregular and does not have a size; use offsets() or unbind()"
             )
         return found
+
+    def _nested_tensor_size(self):
+        """The shapes of the components, as rows of a tensor: PyTorch's name."""
+        return _C.tensor([list(p.shape) for p in self.unbind()], dtype=_C.int64)
 
     def numel(self):
         """The number of elements of all components."""

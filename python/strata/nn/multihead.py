@@ -1,6 +1,7 @@
 """Multi-head attention as a module."""
 
 from .. import _C
+from . import functional as F
 from . import init
 from ._modules import Linear
 from .attention import multi_head_attention_forward
@@ -78,6 +79,12 @@ class MultiheadAttention(Module):
         is_causal=False,
     ):
         """Inputs are [steps, batch, features], with batch_first [batch, steps, features], or without a batch."""
+        if query.is_nested:
+            if need_weights or attn_mask is not None or key_padding_mask is not None:
+                raise NotImplementedError(
+                    "MultiheadAttention: nested tensors take no masks and return no weights; pass need_weights=False"
+                )
+            return self._attend_nested(query, key, value, is_causal), None
         turn = self.batch_first and query.dim() == 3
         if turn:
             same_kv, same_q = value is key, key is query
@@ -110,3 +117,22 @@ class MultiheadAttention(Module):
             is_causal=is_causal,
         )
         return (out.transpose(0, 1) if turn else out), weights
+
+    def _attend_nested(self, query, key, value, is_causal):
+        """Each component attends to its own rows; nothing is computed for padding."""
+        if not (self.batch_first and self._qkv_same_embed_dim) or self.bias_k is not None or self.add_zero_attn:
+            raise NotImplementedError(
+                "MultiheadAttention: nested tensors need batch_first=True, keys and values of embed_dim features, and "
+                "neither add_bias_kv nor add_zero_attn; use to_padded_tensor() and key_padding_mask"
+            )
+        weight, bias = self.in_proj_weight, self.in_proj_bias
+        if query is key and key is value:
+            parts = F.linear(query, weight, bias).chunk(3, -1)
+        else:
+            biases = (None, None, None) if bias is None else bias.chunk(3)
+            parts = [F.linear(*part) for part in zip((query, key, value), weight.chunk(3), biases, strict=True)]
+        heads = [p.unflatten(-1, (self.num_heads, self.head_dim)).transpose(1, 2) for p in parts]
+        out = F.scaled_dot_product_attention(
+            *heads, dropout_p=self.dropout if self.training else 0.0, is_causal=is_causal
+        )
+        return self.out_proj(out.transpose(1, 2).flatten(2))

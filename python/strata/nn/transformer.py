@@ -2,12 +2,14 @@
 
 import copy
 import math
+import warnings
 
 from .. import _C
 from . import functional as F
 from . import init
 from ._layer_count import check_layers
-from ._modules import Dropout, LayerNorm, Linear
+from ._modules import GELU, Dropout, LayerNorm, Linear, ReLU
+from ._padding import why_not_nested, without_padding
 from .containers import ModuleList
 from .module import Module
 from .multihead import MultiheadAttention
@@ -50,6 +52,9 @@ class _Layer(Module):
         for i in range(1, norms + 1):
             setattr(self, f"dropout{i}", Dropout(dropout))
         self.activation = _activation(activation)
+        kinds = ((F.relu, ReLU), (F.gelu, GELU))
+        found = [self.activation is f or isinstance(self.activation, module) for f, module in kinds]
+        self.activation_relu_or_gelu = 1 if found[0] else 2 if found[1] else 0  # PyTorch's name for these numbers
 
     def _feed_forward(self, x):
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
@@ -151,18 +156,35 @@ class TransformerDecoderLayer(_Layer):
 
 
 class TransformerEncoder(Module):
-    """Copies of an encoder layer, one after the other."""
+    """Copies of an encoder layer, one after the other.
+
+    With enable_nested_tensor, rows of padding are not computed where PyTorch skips them: in eval mode, without gradients, if
+    src_key_padding_mask marks only rows at the ends and there is no other mask. They are zero then, before `norm`."""
 
     def __init__(self, encoder_layer, num_layers, norm=None, enable_nested_tensor=True, mask_check=True):
         super().__init__()
         self.layers = _clones(encoder_layer, num_layers, "TransformerEncoder")
         self.num_layers, self.norm = num_layers, norm
+        self.enable_nested_tensor = self.use_nested_tensor = enable_nested_tensor
+        self.mask_check = mask_check
+        if enable_nested_tensor and (reason := why_not_nested(encoder_layer)):
+            warnings.warn(
+                f"enable_nested_tensor is True, but self.use_nested_tensor is False because {reason}", stacklevel=2
+            )
+            self.use_nested_tensor = False
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         causal = _is_causal(mask, is_causal)
+        rows = without_padding(self, src, mask, src_key_padding_mask) if self._skips_padding() else None
+        out, padding = (src, src_key_padding_mask) if rows is None else (rows, None)
         for layer in self.layers:
-            src = layer(src, src_mask=mask, is_causal=causal, src_key_padding_mask=src_key_padding_mask)
-        return src if self.norm is None else self.norm(src)
+            out = layer(out, src_mask=mask, is_causal=causal, src_key_padding_mask=padding)
+        if rows is not None:
+            out = out.to_padded_tensor(0.0, src.shape)
+        return out if self.norm is None else self.norm(out)
+
+    def _skips_padding(self):
+        return getattr(self, "use_nested_tensor", False)  # absent in modules that older versions saved
 
 
 class TransformerDecoder(Module):

@@ -2,7 +2,7 @@
 
 import importlib
 
-_MODULES = """_utils accelerator compiler distributed functional hub jit overrides profiler quasirandom return_types storage types version
+_MODULES = """_utils accelerator ao compiler distributed functional hub jit overrides profiler quasirandom return_types storage types version
 __config__""".split()
 _FUNCTIONS = """_assert batch_norm compiled_with_cxx11_abi dropout_ embedding get_deterministic_debug_mode get_device
 get_device_module get_file_path get_num_interop_threads gradient instance_norm is_anomaly_enabled is_conj is_distributed is_inference is_neg
@@ -24,6 +24,8 @@ _HOME = {
     "memory_format": "types",
     **{f"sparse_{kind}_tensor": "..sparse" for kind in "coo csr csc bsr bsc compressed".split()},
     **dict.fromkeys(("spmm", "smm", "hspmm"), "..sparse"),
+    **dict.fromkeys(("qint8", "quint8", "quint4x2"), "ao._types"),
+    "quantization": "ao",
     "Stream": "..cuda",
     "Event": "..cuda",
 }

@@ -241,6 +241,8 @@ def _resolve(module, name):
     found = importlib.import_module("strata" if module == "torch" else target) if module == "torch" or target else None
     for part in name.split("."):
         found = getattr(found, part, None)
+    if found is None and module == "torch":
+        found = _C.ops.get(name)  # an op that layers call, without a public name
     if found is None:
         raise pickle.UnpicklingError(f"the file needs {module}.{name}, which is not in this version of Strata")
     return found

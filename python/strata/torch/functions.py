@@ -177,7 +177,11 @@ def gradient(input, *, spacing=None, dim=None, edge_order=1):
         n = input.shape[d]
         if n <= edge_order:
             raise RuntimeError(f"gradient: expected at least {edge_order + 1} elements along dimension {d}, found {n}")
-        places = step.to(input.dtype) if isinstance(step, _C.Tensor) and step.dim() else strata.arange(n) * step
+        places = (
+            step.to(input.dtype)
+            if isinstance(step, _C.Tensor) and step.dim()
+            else strata.arange(n, device=input.device) * step
+        )
         gaps = places.diff().view([-1 if k == d % input.dim() else 1 for k in builtins_range(input.dim())])
         slopes = input.diff(dim=d) / gaps
         before, after = gaps.narrow(d, 0, n - 2), gaps.narrow(d, 1, n - 2)

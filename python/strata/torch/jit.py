@@ -1,10 +1,13 @@
-"""torch.jit: script() and trace() return what they are given. There is no compiler behind; Python runs the program. save() and
-load() write and read the graph that fx finds."""
+"""torch.jit: script() returns what it is given, trace() the same with a graph behind it. There is no compiler; Python runs the
+program. save() and load() write and read the graph."""
 
 import builtins
+import copyreg
+import functools
 
 from .._no_effect import NoEffect
 from ..nn.module import Module
+from ._jit_graph import TraceRecord
 
 __all__ = ["export", "freeze", "ignore", "is_scripting", "is_tracing", "load", "save", "script", "trace", "unused"]
 
@@ -13,8 +16,47 @@ class ScriptModule(Module):
     """The base of modules that a program would compile; an ordinary Module here."""
 
 
-class TracedModule(ScriptModule):
-    """The type of traced modules in PyTorch; trace() returns modules of their own type here."""
+class _Traced:
+    """What trace() adds: the graph, its code, and save()."""
+
+    @property
+    def graph(self):
+        """The fx.Graph of the program."""
+        return self._trace_record.graph_module.graph
+
+    inlined_graph = graph
+
+    @property
+    def code(self):
+        """The Python code of the graph."""
+        return self._trace_record.graph_module.code
+
+    def save(self, f, _extra_files=None):
+        """Writes the graph with its weights, as jit.save()."""
+        save(self, f, _extra_files)
+
+
+class TracedModule(_Traced, ScriptModule):
+    """The type of traced modules: of the module's own type too, with its parameters, and run by its own code."""
+
+    @property
+    def original_name(self):
+        """The name of the module's type."""
+        return type(self).__name__
+
+    def __reduce_ex__(self, protocol):  # a pickle holds the module; jit.save writes the graph
+        return copyreg._reconstructor, (self._traced_type, object, None), dict(self.__dict__)
+
+
+class ScriptFunction(_Traced):
+    """A traced function."""
+
+    def __init__(self, function, record):
+        functools.update_wrapper(self, function)
+        self._trace_record = record
+
+    def __call__(self, *args, **kwargs):
+        return self.__wrapped__(*args, **kwargs)
 
 
 class RecursiveScriptModule(ScriptModule):
@@ -25,7 +67,6 @@ class TracerWarning(Warning):
     """A warning of PyTorch's tracer; never given here."""
 
 
-ScriptFunction = type(lambda: None)
 TopLevelTracedModule = TracedModule
 
 
@@ -35,18 +76,33 @@ def script(obj, optimize=None, _frames_up=0, _rcb=None, example_inputs=None):
 
 
 def trace(func, example_inputs=None, *args, check_trace=True, strict=True, example_kwarg_inputs=None, **kwargs):
-    """The module or function itself, after one call with the example."""
-    inputs = example_inputs if builtins.isinstance(example_inputs, tuple) else (example_inputs,)
+    """The module or function, after one call with the example, with a `graph` and its `code`. Calls still run Python, so control
+    flow by values stays; the graph, which save() writes, has what fx.symbolic_trace() finds or what the example ran."""
+    inputs = example_inputs if builtins.isinstance(example_inputs, (tuple, list)) else (example_inputs,)
+    inputs, options = () if example_inputs is None else tuple(inputs), dict(example_kwarg_inputs or {})
     from ..autograd import no_grad
 
     with no_grad():
-        func(*(() if example_inputs is None else inputs), **(example_kwarg_inputs or {}))
-    return func
+        func(*inputs, **options)
+    if hasattr(func, "graph") and hasattr(func, "code"):  # traced already
+        return func
+    record = TraceRecord(func, inputs, options)
+    if not builtins.isinstance(func, Module):
+        return ScriptFunction(func, record)
+    own = type(func)
+    names = {"__module__": own.__module__, "_trace_record": record, "_traced_type": own}
+    made = object.__new__(type(own.__name__, (TracedModule, own), names))
+    made.__dict__ = func.__dict__
+    return made
 
 
 def trace_module(mod, inputs, *args, **kwargs):
-    """The module itself."""
-    return mod
+    """trace() of a module; inputs is a dict with the example of `forward`."""
+    if not builtins.isinstance(inputs, dict) or set(inputs) != {"forward"}:
+        raise NotImplementedError(
+            "torch.jit.trace_module: inputs must be a dict with one entry, 'forward'; other methods are not traced"
+        )
+    return trace(mod, inputs["forward"], *args, **kwargs)
 
 
 def _same(fn=None, *args, **kwargs):
@@ -88,18 +144,22 @@ _GRAPH = "strata.jit.graph"
 
 
 def save(m, f, _extra_files=None):
-    """Saves the graph of a module or function, as fx.symbolic_trace() finds it, with its weights. load() needs none of its source.
+    """Saves the graph of a module or function with its weights: that behind a traced one, else what fx.symbolic_trace() finds. load()
+    needs none of its source.
 
     The types of modules that the graph calls must be those of torch.nn, or importable where the file is loaded."""
     from .. import fx
     from .files import write
 
     try:
-        graph = m if builtins.isinstance(m, fx.GraphModule) else fx.symbolic_trace(m)
+        if builtins.isinstance(m, _Traced):
+            graph = m._trace_record.graph_module
+        else:
+            graph = m if builtins.isinstance(m, fx.GraphModule) else fx.symbolic_trace(m)
     except Exception as error:
         raise NotImplementedError(
-            f"torch.jit.save: the graph of {type(m).__name__} cannot be traced ({type(error).__name__}: {error}); save "
-            "m.state_dict() with torch.save, or the whole module with torch.save(m, f)"
+            f"torch.jit.save: the graph of {type(m).__name__} cannot be traced ({type(error).__name__}: {error}); pass "
+            "what torch.jit.trace(m, example) returns, or save m.state_dict() with torch.save, or the whole module with torch.save(m, f)"
         ) from error
     if builtins.isinstance(m, Module):
         graph.train(m.training)

@@ -16,8 +16,8 @@ constexpr int64_t kGrain = 1 << 14, kBlock = 512;
 // Calls f(first, n, to) for blocks of out, with n <= kBlock.
 template <class C, class F> void fill_blocks(const TensorImpl& out, const F& f) {
   const ConvertRow convert = convert_row(out.dtype, dtype_of<C>);
-  const auto size = static_cast<int64_t>(size_of(out.dtype));
-  const bool direct = out.dtype == dtype_of<C>;
+  const int64_t step = out.ndim == 1 ? out.strides[0] : 1, size = step * static_cast<int64_t>(size_of(out.dtype));
+  const bool direct = out.dtype == dtype_of<C> && step == 1;
   parallel_for(out.numel, kGrain, [&](int64_t begin, int64_t end) {
     C buffer[kBlock];
     for (int64_t from = begin; from < end; from += kBlock) {
@@ -26,7 +26,7 @@ template <class C, class F> void fill_blocks(const TensorImpl& out, const F& f) 
         f(from, n, reinterpret_cast<C*>(out.data) + from);
       } else {
         f(from, n, buffer);
-        convert(out.data + from * size, 1, reinterpret_cast<const std::byte*>(buffer), 1, n);
+        convert(out.data + from * size, step, reinterpret_cast<const std::byte*>(buffer), 1, n);
       }
     }
   });

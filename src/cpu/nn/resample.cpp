@@ -44,10 +44,12 @@ Taps wide_taps(int64_t in, int64_t out, Filter filter, double scale) {  // the f
 
 Taps make_taps(int64_t in, int64_t out, Filter filter, bool align_corners, double scale, bool antialias, bool single) {
   const auto rounded = [single](double v) { return single ? static_cast<double>(static_cast<float>(v)) : v; };
-  const bool nearest = filter == Filter::Nearest || filter == Filter::NearestExact;
+  const bool nearest = is_nearest(filter);
   if (nearest) single = true;
   if (!nearest && align_corners) scale = out > 1 ? static_cast<double>(in - 1) / static_cast<double>(out - 1) : 0;
   else if (scale <= 0) scale = static_cast<double>(in) / static_cast<double>(out);
+  // As in PyTorch, equal sizes are a copy whatever factor was given, except in bicubic mode without antialias.
+  if (in == out && !nearest && (filter == Filter::Linear || antialias)) scale = 1;
   scale = single ? static_cast<double>(static_cast<float>(scale)) : scale;
   if (antialias && !nearest) return wide_taps(in, out, filter, scale);
   Taps t;
@@ -61,9 +63,10 @@ Taps make_taps(int64_t in, int64_t out, Filter filter, bool align_corners, doubl
     double* weight = &t.weight[static_cast<size_t>(o * t.count)];
     const double place = static_cast<double>(o);
     if (nearest) {
-      const float at = filter == Filter::Nearest ? static_cast<float>(o) * static_cast<float>(scale)
-                                                 : (static_cast<float>(o) + 0.5f) * static_cast<float>(scale);
+      const float at = filter == Filter::NearestExact ? (static_cast<float>(o) + 0.5f) * static_cast<float>(scale)
+                                                      : static_cast<float>(o) * static_cast<float>(scale);
       index[0] = std::min(static_cast<int64_t>(std::floor(at)), in - 1);
+      if (filter == Filter::NearestInPlane && (out == in || out == 2 * in)) index[0] = out == in ? o : o / 2;
       weight[0] = 1;
       continue;
     }

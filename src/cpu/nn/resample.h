@@ -11,7 +11,10 @@ struct Taps {                          // of one dimension
   std::vector<double> weight;
 };
 
-enum class Filter : uint8_t { Nearest, NearestExact, Linear, Cubic };
+// NearestInPlane: Nearest, but where the sizes are equal or one is twice the other, a given factor does not matter. PyTorch
+// does so in images, not in signals and volumes.
+enum class Filter : uint8_t { Nearest, NearestInPlane, NearestExact, Linear, Cubic };
+constexpr bool is_nearest(Filter f) { return f <= Filter::NearestExact; }
 // `scale` is input size per output size if the caller gave a factor; 0: from the sizes.
 Taps make_taps(int64_t in, int64_t out, Filter filter, bool align_corners, double scale, bool antialias,
                bool single_precision);

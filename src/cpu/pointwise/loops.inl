@@ -82,7 +82,7 @@ constexpr unsigned kUnknown = ~0u;
 template <unsigned kFixed, class F, class T>
 HWY_INLINE void plain_loop(const F f, const T* const* in, const size_t* mask, T* HWY_RESTRICT out, size_t n) {
   const T *a = in[0], *b = F::kInputs > 1 ? in[1] : a, *c = F::kInputs > 2 ? in[2] : a, *e = F::kInputs > 3 ? in[3] : a;
-  const auto at = [mask](const T* p, int k, size_t i) HWY_ATTR {
+  const auto at = [=](const T* p, int k, size_t i) HWY_ATTR {
     if constexpr (kFixed == kUnknown) return p[i & mask[k]];
     else return kFixed >> k & 1 ? p[0] : p[i];
   };

@@ -78,12 +78,14 @@ WindowParams window_params(const WindowSizes& s, const TensorImpl& image, const 
 
 void mix_along(const Mixture& m, int64_t outer, int64_t inner, const TensorImpl& x, const TensorImpl& y,
                Workspace& workspace) {
-  static const Function kernels[] = {{"resample", "resample_f32"}, {"resample", "resample_f64"}};
+  static const Function kernels[] = {
+    {"resample", "resample_f32"}, {"resample", "resample_f64"}, {"resample", "resample_u8"}};
+  const bool bytes = y.dtype == DType::U8;
   if (y.numel == 0) return;
   check_size("interpolate", m.out * inner);
   const Tensor begin = upload(m.begin, workspace), index = upload(m.index, workspace);
-  const Tensor weight =
-    wide(y) ? upload(m.weight, workspace) : upload(std::vector<float>(m.weight.begin(), m.weight.end()), workspace);
+  const auto uploaded = [&]<class T>(T) { return upload(std::vector<T>(m.weight.begin(), m.weight.end()), workspace); };
+  const Tensor weight = bytes ? uploaded(int32_t()) : wide(y) ? uploaded(double()) : uploaded(float());
   if (workspace.planning()) return;
   ResampleParams p{};
   p.x = address(x);
@@ -92,13 +94,15 @@ void mix_along(const Mixture& m, int64_t outer, int64_t inner, const TensorImpl&
   p.index = address(*index);
   p.weight = address(*weight);
   p.in = m.in;
+  p.precision = m.precision;
   p.out = divisor(static_cast<uint32_t>(m.out));
   p.inner = divisor(static_cast<uint32_t>(inner));
-  by_planes(kernels[wide(y)], p, outer, m.out * inner, "interpolate", y.device);
+  by_planes(kernels[bytes ? 2 : wide(y)], p, outer, m.out * inner, "interpolate", y.device);
 }
 
 void take_nearest(const Nearest& n, const TensorImpl& x, const TensorImpl& y, Workspace& workspace) {
-  static const Function kernels[] = {{"resample", "nearest_2"}, {"resample", "nearest_4"}, {"resample", "nearest_8"}};
+  static const Function kernels[] = {
+    {"resample", "nearest_1"}, {"resample", "nearest_2"}, {"resample", "nearest_4"}, {"resample", "nearest_8"}};
   if (y.numel == 0) return;
   NearestParams p{};
   p.x = address(x);
@@ -122,7 +126,7 @@ void take_nearest(const Nearest& n, const TensorImpl& x, const TensorImpl& y, Wo
     size *= static_cast<int64_t>(n.index[d].size());
   }
   p.row = divisor(static_cast<uint32_t>(threads));
-  by_planes(kernels[std::countr_zero(size_of(y.dtype)) - 1], p, n.planes, size, "interpolate", y.device);
+  by_planes(kernels[std::countr_zero(size_of(y.dtype))], p, n.planes, size, "interpolate", y.device);
 }
 
 void grid_sample(const GridSizes& s, const TensorImpl& x, const TensorImpl& grid, const TensorImpl& y) {

@@ -12,7 +12,8 @@ namespace {
 
 constexpr int kThreads = 256;
 
-template <class T> __device__ __forceinline__ void resample(const ResampleParams& p) {
+// T: of the elements; W: of the weights and the sum, int32_t for bytes.
+template <class T, class W = T> __device__ __forceinline__ void resample(const ResampleParams& p) {
   const uint32_t i = blockIdx.x * kThreads + threadIdx.x;
   if (i >= p.count) return;
   uint32_t rest = i;
@@ -20,10 +21,11 @@ template <class T> __device__ __forceinline__ void resample(const ResampleParams
   const int64_t outer = p.first + rest;
   const T* const from = reinterpret_cast<const T*>(p.x) + outer * p.in * p.inner.divisor + inner;
   const int32_t* const begin = reinterpret_cast<const int32_t*>(p.begin) + o;
-  T sum = 0;
+  W sum = 0;
   for (int32_t k = begin[0]; k < begin[1]; ++k)
-    sum += reinterpret_cast<const T*>(p.weight)[k] *
+    sum += reinterpret_cast<const W*>(p.weight)[k] *
            from[int64_t(reinterpret_cast<const int32_t*>(p.index)[k]) * p.inner.divisor];
+  if constexpr (sizeof(T) == 1) sum = min(max((sum + (1 << p.precision >> 1)) >> p.precision, 0), 255);
   reinterpret_cast<T*>(p.y)[p.first * p.out.divisor * p.inner.divisor + i] = sum;
 }
 
@@ -94,6 +96,8 @@ template <class T> __device__ __forceinline__ void fold(const WindowParams& p) {
 
 extern "C" __global__ void __launch_bounds__(256) resample_f32(ResampleParams p) { resample<float>(p); }
 extern "C" __global__ void __launch_bounds__(256) resample_f64(ResampleParams p) { resample<double>(p); }
+extern "C" __global__ void __launch_bounds__(256) resample_u8(ResampleParams p) { resample<uint8_t, int32_t>(p); }
+extern "C" __global__ void __launch_bounds__(256) nearest_1(NearestParams p) { nearest<uint8_t>(p); }
 extern "C" __global__ void __launch_bounds__(256) nearest_2(NearestParams p) { nearest<uint16_t>(p); }
 extern "C" __global__ void __launch_bounds__(256) nearest_4(NearestParams p) { nearest<uint32_t>(p); }
 extern "C" __global__ void __launch_bounds__(256) nearest_8(NearestParams p) { nearest<uint64_t>(p); }

@@ -11,8 +11,10 @@ struct Mixture {
   int64_t in = 0, out = 0;
   std::vector<int32_t> begin, index;
   std::vector<double> weight;
+  int precision = 0;
 };
-// y[outer, out, inner] from x[outer, in, inner], both float or both double.
+// y[outer, out, inner] from x[outer, in, inner], both float, both double, or both uint8: then the weights are integers in
+// units of 2^-precision, and sums are rounded.
 void mix_along(const Mixture& m, int64_t outer, int64_t inner, const TensorImpl& x, const TensorImpl& y,
                Workspace& workspace);
 
@@ -21,7 +23,7 @@ struct Nearest {
   int64_t planes, in[3];
   std::vector<int32_t> index[3];
 };
-// x and y are of one dtype, of 2 to 8 bytes.
+// x and y are of one dtype, of 1 to 8 bytes.
 void take_nearest(const Nearest& n, const TensorImpl& x, const TensorImpl& y, Workspace& workspace);
 
 struct GridSizes {

@@ -8,6 +8,7 @@ namespace strata::cuda {
 struct ResampleParams {
   uint64_t x, y, begin, index, weight;  // begin and index: int32_t; the others of the compute type
   int64_t in;                           // size of x along the dimension
+  int32_t precision;                    // of bytes: the weights are int32_t, in units of 2^-precision
   FastDivisor out, inner;
   uint32_t count;  // threads of the launch, below 2^31
   int64_t first;   // its first outer index

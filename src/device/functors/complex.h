@@ -58,6 +58,11 @@ template <class T> STRATA_FN T narrow(Complex<double> z) {
   return {Part(z.re), Part(z.im)};
 }
 template <class T> STRATA_FN T abs(Complex<T> z) { return T(complex_math::modulus(wide(z))); }
+// Of a number whose real part is not positive, so that the exponential does not overflow.
+STRATA_FN Complex<double> sigmoid(Complex<double> z) {
+  const Complex<double> one{1, 0}, e = complex_math::exp(z.re < 0 ? z : neg(z)), below = add(one, e);
+  return div(z.re < 0 ? e : one, below);
+}
 }  // namespace cx
 
 template <class T> struct ComplexCopy {
@@ -234,9 +239,50 @@ template <class T> struct ComplexAtanh {
 };
 template <class T> struct ComplexSigmoid {
   static constexpr int kInputs = 1;
+  STRATA_FN T operator()(T z) const { return cx::narrow<T>(cx::sigmoid(cx::wide(z))); }
+};
+template <class T> struct ComplexSilu {
+  static constexpr int kInputs = 1;
   STRATA_FN T operator()(T z) const {
-    const Complex<double> one{1, 0};
-    return cx::narrow<T>(cx::div(one, cx::add(one, complex_math::exp(cx::neg(cx::wide(z))))));
+    const Complex<double> w = cx::wide(z);
+    return cx::narrow<T>(cx::mul(w, cx::sigmoid(w)));
+  }
+};
+template <class T> struct ComplexSoftsign {
+  static constexpr int kInputs = 1;
+  STRATA_FN T operator()(T z) const {
+    const Complex<double> w = cx::wide(z);
+    const double below = 1 + complex_math::modulus(w);
+    return cx::narrow<T>({w.re / below, w.im / below});
+  }
+};
+template <class T> struct ComplexTanhshrink {
+  static constexpr int kInputs = 1;
+  STRATA_FN T operator()(T z) const {
+    const Complex<double> w = cx::wide(z);
+    return cx::narrow<T>(cx::sub(w, complex_math::tanh(w)));
+  }
+};
+template <class T> struct ComplexSinc {
+  static constexpr int kInputs = 1;
+  STRATA_FN T operator()(T z) const {
+    constexpr double kPi = 3.14159265358979323846;
+    if (!cx::nonzero(z)) return {1, 0};
+    const Complex<double> w{double(z.re) * kPi, double(z.im) * kPi};
+    return cx::narrow<T>(cx::div(complex_math::sin(w), w));
+  }
+};
+// The larger number is the one with the larger real part; the angle of the result is its imaginary part plus at most pi/2.
+template <class T> struct ComplexLogaddexp {
+  static constexpr int kInputs = 2;
+  STRATA_FN T operator()(T a, T b) const {
+    if (cx::is_nan(a) || cx::is_nan(b)) return {NAN, NAN};
+    const bool first = a.re >= b.re;
+    const Complex<double> more = cx::wide(first ? a : b), less = cx::wide(first ? b : a);
+    if (math::is_inf(more.re) && more.re == less.re)
+      return cx::narrow<T>(more.re < 0 ? less
+                                       : complex_math::log(cx::add(complex_math::exp(less), complex_math::exp(more))));
+    return cx::narrow<T>(cx::add(more, complex_math::log1p(complex_math::exp(cx::sub(less, more)))));
   }
 };
 // Small integral exponents by repeated products, which are exact for Gaussian integers; others as exp(b log(a)).

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "autograd/autograd.h"
 #include "base/checked.h"
 #include "base/parallel.h"
 #include "cpu/creation/ranges.h"
@@ -19,6 +20,7 @@
 #include "strata/ops/indexing/scatter.h"
 #include "strata/ops/movement/copy.h"
 #include "strata/ops/movement/views.h"
+#include "strata/ops/pointwise/power.h"
 #include "strata/ops/reduce/minmax.h"
 
 namespace strata {
@@ -75,25 +77,45 @@ template <class V> void infer_steps(const Call& c) {
   const int64_t steps = a.steps();
   STRATA_CHECK(steps >= 0, Runtime, "{}: number of steps must be non-negative, got {}", c.op.name, steps);
   c.outs[0]->set_shape(Shape(std::array{steps}));
-  set_options(c, a.dtype() ? *a.dtype() : default_dtype(), a.device_value(), a.requires_grad_value());
-}
-void infer_linspace(const Call& c) {
-  const args::linspace a(c);
-  infer_steps<args::linspace>(c);
-  for (const Scalar end : {a.start(), a.end()}) check_in_range(end, c.out().dtype(), "linspace");
+  const bool complex = a.start().is_complex() || a.end().is_complex();
+  const DType type = a.dtype() ? *a.dtype() : complex ? complex_type(default_dtype()) : default_dtype();
+  for (const Scalar end : {a.start(), a.end()}) check_in_range(end, type, c.op.name.c_str());
+  set_options(c, type, a.device_value(), a.requires_grad_value());
 }
 // An end of a linspace: integer dtypes truncate it, as in PyTorch.
 double end_of(const Call& c, Scalar end) {
   return is_integral(c.out().dtype()) ? std::trunc(end.to_double()) : end.to_double();
 }
-template <bool plain> void run_linspace(const Call& c) {
-  const args::linspace a(c);
-  const cpu::Steps steps(a.steps(), end_of(c, a.start()), end_of(c, a.end()));
-  if (plain) fill_plain<double>(*c.out(), steps);
-  else cpu::fill_steps(*c.out(), steps);
+// fill(out, start, end); for complex numbers once for each of their parts.
+template <class V, class F> void fill_linspace(const Call& c, const F& fill) {
+  const V a(c);
+  if (!is_complex(c.out().dtype())) return fill(*c.out(), end_of(c, a.start()), end_of(c, a.end()));
+  const Complex<double> start = a.start().to_complex(), end = a.end().to_complex();
+  fill(*part_of(*c.out(), 0), start.re, end.re);
+  fill(*part_of(*c.out(), 1), start.im, end.im);
+}
+template <bool plain, class V = args::linspace> void run_linspace(const Call& c) {
+  fill_linspace<V>(c, [&](const TensorImpl& out, double start, double end) {
+    const cpu::Steps steps(V(c).steps(), start, end);
+    if (plain) fill_plain<double>(out, steps);
+    else cpu::fill_steps(out, steps);
+  });
+}
+template <class V> void linspace_on_device(const Call& c, Workspace& workspace) {
+  fill_linspace<V>(
+    c, [&](const TensorImpl& out, double start, double end) { cuda::linspace(out, start, end, 0, workspace); });
+}
+// Complex exponents, which are in the result, are replaced by the powers.
+void raise_to_exponents(const Call& c) {
+  const autograd::NoGrad no_grad;
+  copy_values(*c.out(), *call(op_pow, Args(args::logspace(c).base(), c.out())));
 }
 template <bool plain> void run_logspace(const Call& c) {
   const args::logspace a(c);
+  if (is_complex(c.out().dtype())) {
+    run_linspace<plain, args::logspace>(c);
+    return raise_to_exponents(c);
+  }
   const double base = a.base();
   const cpu::Steps exponent(a.steps(), a.start_value().number(), a.end_value().number());
   const auto power = [=](int64_t i) { return std::pow(base, exponent(i)); };
@@ -205,14 +227,13 @@ STRATA_OP(linspace,
   .doc(
     "The given number of evenly spaced values from start to end, both included.\n\n>>> strata.linspace(0, 1, "
     "3)\ntensor([0.0000, 0.5000, 1.0000])")
-  .infer(infer_linspace)
+  .infer(infer_steps<args::linspace>)
   .kernel("formula", run_linspace<false>)
   .kernel("reference", run_linspace<true>)
-  .cuda("formula",
-        [](const args::linspace& c, Workspace& workspace) {
-          cuda::linspace(*c.out(), end_of(c, c.start()), end_of(c, c.end()), 0, workspace);
-        })
-  .samples({"0, 1, 5", "3.0, -10.0, 4", "0, 1, 1", "0, 1, 0", "0, 10, 5, dtype='int64'"})
+  .cuda("formula", linspace_on_device<args::linspace>)
+  .add_dtypes(kComplexTypes)
+  .handles_complex()
+  .samples({"0, 1, 5", "3.0, -10.0, 4", "0, 1, 1", "0, 1, 0", "0, 10, 5, dtype='int64'", "0, 1, 5, dtype='complex64'"})
   .error("0, 1, -1", ErrorKind::Runtime, "non-negative");
 STRATA_OP(logspace,
           "logspace(Scalar start, Scalar end, int steps, float base=10.0, *, dtype? dtype=None, device? device=None, "
@@ -222,10 +243,16 @@ STRATA_OP(logspace,
   .kernel("formula", run_logspace<false>)
   .kernel("reference", run_logspace<true>)
   .cuda("formula",
-        [](const args::logspace& c, Workspace& workspace) {
-          cuda::linspace(*c.out(), c.start_value().number(), c.end_value().number(), c.base(), workspace);
+        [](const Call& c, Workspace& workspace) {
+          const args::logspace a(c);
+          if (!is_complex(c.out().dtype()))
+            return cuda::linspace(*c.out(), a.start_value().number(), a.end_value().number(), a.base(), workspace);
+          linspace_on_device<args::logspace>(c, workspace);
+          if (!workspace.planning()) raise_to_exponents(c);
         })
-  .samples({"0, 1, 5", "0, 3, 4, 2.0", "0, 1, 0"})
+  .add_dtypes(kComplexTypes)
+  .handles_complex()
+  .samples({"0, 1, 5", "0, 3, 4, 2.0", "0, 1, 0", "0, 3, 4, dtype='complex128'"})
   .error("0, 1, -1", ErrorKind::Runtime, "non-negative");
 
 STRATA_OP(eye, "eye(int n, int? m=None, *, dtype? dtype=None, device? device=None, bool requires_grad=False) -> Tensor")

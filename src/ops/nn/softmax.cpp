@@ -121,6 +121,14 @@ int64_t dim_of(const GradContext& c) {
   return implicit_dim(a.dim_value(), a.meta_of_input(), "softmax");
 }
 
+// Complex numbers have no softmax of their own; with a real dtype their real parts have one.
+Tensor real_parts(const char* op, const Tensor& input, const std::optional<DType>& dtype) {
+  STRATA_CHECK(dtype && is_floating(*dtype), NotImplemented,
+               "{}: not implemented for {}; a real dtype, such as dtype=float32, takes the real parts", op,
+               name_of(dtype.value_or(input.dtype())));
+  return to(input, *dtype);
+}
+
 // The definitions, in double.
 Tensor wide(const Tensor& t) { return to(t, DType::F64); }
 template <bool log> void plain_softmax(const Call& c) {
@@ -154,6 +162,10 @@ STRATA_OP(softmax, "softmax(Tensor input, int? dim=None, dtype? dtype=None) -> T
     return {_softmax_backward_data(g, c.result(), dim_of(c))};
   })
   .autocast_cuda(Autocast::Float32Result)
+  .complex_composite([](const Tensor& input, std::optional<int64_t> dim, std::optional<DType> dtype) {
+    return softmax(real_parts("softmax", input, dtype), dim);
+  })
+  .remove_dtypes(kComplexTypes)
   .samples({"f(3,4), 1", "f(3,4), 0", "f(2,3,5), -2", "f(), 0", "f(0,3), 1", "f(4)", "f(2,70), 1"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -170,6 +182,10 @@ STRATA_OP(log_softmax, "log_softmax(Tensor input, int? dim=None, dtype? dtype=No
     return {_log_softmax_backward_data(g, c.result(), dim_of(c))};
   })
   .autocast_cuda(Autocast::Float32Result)
+  .complex_composite([](const Tensor& input, std::optional<int64_t> dim, std::optional<DType> dtype) {
+    return log_softmax(real_parts("log_softmax", input, dtype), dim);
+  })
+  .remove_dtypes(kComplexTypes)
   .samples({"f(3,4), 1", "f(3,4), 0", "f(2,3,5), -2", "f(), 0", "f(0,3), 1", "f(4)", "f(2,70), 1"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
@@ -179,6 +195,10 @@ STRATA_OP(softmin, "nn.functional.softmin(Tensor input, int? dim=None, dtype? dt
   .composite([](const Tensor& input, std::optional<int64_t> dim, std::optional<DType> dtype) {
     return softmax(neg(dtype ? to(input, *dtype) : input), dim, dtype);
   })
+  .complex_composite([](const Tensor& input, std::optional<int64_t> dim, std::optional<DType> dtype) {
+    return nn::functional::softmin(real_parts("softmin", input, dtype), dim);
+  })
+  .remove_dtypes(kComplexTypes)
   .samples({"f(3,4), 1", "f(2,3,5), -2"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 

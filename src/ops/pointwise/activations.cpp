@@ -139,8 +139,14 @@ STRATA_OP(silu, "nn.functional.silu(Tensor input) -> Tensor")
   .pointwise<fn::Silu>()
   .dtypes(kFloatingTypes)
   .saves({"input"})
-  .grad([](const grads::silu& c, const Tensor& g) -> Grads { return {silu_backward(g, c.input())}; })
+  .grad([](const grads::silu& c, const Tensor& g) -> Grads {
+    const Tensor z = c.input();
+    if (!is_complex(z.dtype())) return {silu_backward(g, z)};
+    const Tensor s = sigmoid(z);
+    return {mul(g, conj(mul(s, add(mul(z, rsub(s, 1)), 1))))};
+  })
   .inplace()
+  .complex<fn::ComplexSilu>()
   .samples({"f(3,4)"});
 
 STRATA_OP(mish, "nn.functional.mish(Tensor input) -> Tensor")
@@ -171,18 +177,32 @@ STRATA_OP(logsigmoid, "nn.functional.logsigmoid(Tensor input) -> Tensor")
   .grad([](const grads::logsigmoid& c, const Tensor& g) -> Grads { return {mul(g, sigmoid(neg(c.input())))}; })
   .samples({"f(3,4)"});
 
+namespace {
+// g / below, less what |x| in the denominator takes away in the direction of x.
+Tensor complex_softsign_grad(const Tensor& g, const Tensor& x, const Tensor& below) {
+  return sub(div(g, below), mul(sgn(x), div(real(mul(g, conj(x))), square(below))));
+}
+}  // namespace
+
 STRATA_OP(softsign, "nn.functional.softsign(Tensor input) -> Tensor")
   .doc("x / (1 + |x|).")
   .pointwise<fn::Softsign>()
   .saves({"input"})
-  .grad([](const grads::softsign& c, const Tensor& g) -> Grads { return {div(g, square(add(abs(c.input()), 1)))}; })
+  .grad([](const grads::softsign& c, const Tensor& g) -> Grads {
+    const Tensor x = c.input(), below = add(abs(x), 1);
+    return {is_complex(x.dtype()) ? complex_softsign_grad(g, x, below) : div(g, square(below))};
+  })
+  .complex<fn::ComplexSoftsign>()
   .samples({"f(3,4)"});
 
 STRATA_OP(tanhshrink, "nn.functional.tanhshrink(Tensor input) -> Tensor")
   .doc("x - tanh(x).")
   .pointwise<fn::Tanhshrink>()
   .saves({"input"})
-  .grad([](const grads::tanhshrink& c, const Tensor& g) -> Grads { return {mul(g, square(tanh(c.input())))}; })
+  .grad([](const grads::tanhshrink& c, const Tensor& g) -> Grads {
+    return {mul(g, conjugated(square(tanh(c.input()))))};
+  })
+  .complex<fn::ComplexTanhshrink>()
   .samples({"f(3,4)"});
 
 STRATA_OP(softshrink, "nn.functional.softshrink(Tensor input, float lambd=0.5) -> Tensor")

@@ -1,5 +1,6 @@
 // Error functions, gamma functions and stable combinations of logarithms.
 #include "strata/args/pointwise/special.h"
+#include "device/functors/complex.h"
 #include "device/functors/special.h"
 #include "ops/pointwise/pointwise.h"
 
@@ -161,10 +162,11 @@ STRATA_OP(sinc, "sinc(Tensor input) -> Tensor")
   .saves({"input"})
   .grad([](const grads::sinc& c, const Tensor& g) -> Grads {
     const Tensor x = c.input(), zero = eq(x, 0), safe = masked_fill(x, zero, 1), y = mul(safe, M_PI);
-    return {masked_fill(mul(g, div(sub(cos(y), div(sin(y), y)), safe)), zero, 0)};
+    return {masked_fill(mul(g, conjugated(div(sub(cos(y), div(sin(y), y)), safe))), zero, 0)};
   })
   .inplace()
   .alias("special.sinc")
+  .complex<fn::ComplexSinc>()
   .samples({"f(3,4)"});
 
 STRATA_OP(logit, "logit(Tensor input, float? eps=None) -> Tensor")
@@ -225,9 +227,10 @@ STRATA_OP(logaddexp, "logaddexp(Tensor input, Tensor other) -> Tensor")
   .pointwise<fn::Logaddexp>()
   .saves({"input", "other"})
   .grad([](const grads::logaddexp& c, const Tensor& g) -> Grads {
-    const Tensor d = call(op_sub, Args(c.input_operand(), c.other_operand(), 1));
+    const Tensor d = conjugated(call(op_sub, Args(c.input_operand(), c.other_operand(), 1)));
     return {c.needs_input() ? mul(g, sigmoid(d)) : Tensor(), c.needs_other() ? mul(g, sigmoid(neg(d))) : Tensor()};
   })
+  .complex<fn::ComplexLogaddexp>()
   .samples({"f(3,4), f(4)"});
 
 STRATA_OP(logaddexp2, "logaddexp2(Tensor input, Tensor other) -> Tensor")

@@ -172,6 +172,7 @@ STRATA_OP(logcumsumexp, "logcumsumexp(Tensor input, int dim) -> Tensor")
                              exp(sub(unsqueeze(movedim(x, {dim}, {-1}), -1), unsqueeze(movedim(y, {dim}, {-1}), -2))));
     return {movedim(sum(triu(terms), int64_t{-1}), {-1}, {dim})};
   })
+  .complex_composite([](const Tensor& input, int64_t dim) { return complex_logcumsumexp(input, dim); })
   .samples({"f(3,4), 0", "f(3,4), -1", "f(2,3,4), 1", "f(), 0"})
   .error("f(3), 1", ErrorKind::Index, "out of range");
 
