@@ -63,9 +63,9 @@ void make_entries(DType type, const std::byte* x, int64_t stride, int64_t n, int
 }
 
 // Sorts entries by key, least significant digit first; entries of equal keys keep their order. `other` has the same
-// length. Returns the array that holds the result. Digits that are equal in all keys are skipped.
-template <class E> E* radix_sort(E* entries, E* other, int64_t n) {
-  constexpr int kDigit = 11, kBuckets = 1 << kDigit, kPasses = (sizeof(typename E::Key) * 8 + kDigit - 1) / kDigit;
+// length. Returns the array that holds the result. kDigit: the bits of a digit; few for few elements, because of the counters. Digits that are equal in all keys are skipped.
+template <int kDigit, class E> E* radix_sort(E* entries, E* other, int64_t n) {
+  constexpr int kBuckets = 1 << kDigit, kPasses = (sizeof(typename E::Key) * 8 + kDigit - 1) / kDigit;
   uint32_t counts[kPasses][kBuckets];
   std::memset(counts, 0, sizeof counts);
   for (int64_t i = 0; i < n; ++i) {

@@ -1,0 +1,12 @@
+// Loops of selection, compiled for each SIMD target.
+#pragma once
+#include <cstdint>
+
+namespace strata::cpu {
+
+// The element of rank k of n different words, which are overwritten. `other` has room for 2 n words.
+uint64_t select_word(uint64_t* words, uint64_t* other, int64_t n, int64_t k);
+// The first i >= begin with key(x[i]) ^ flip < bound, or n. Keys are those of sort_keys.h.
+int64_t next_below(const float* x, int64_t begin, int64_t n, uint32_t flip, uint32_t bound);
+
+}  // namespace strata::cpu

@@ -1,0 +1,114 @@
+// Quickselect by compressing stores: each pass reads the words once and keeps those on the side of the pivot where the element
+// is. Bound by the L1 or L2 cache.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "cpu/order/select_simd.cpp"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include <algorithm>
+
+#include "cpu/order/select.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace strata::cpu::HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET != HWY_SCALAR
+uint64_t middle_of(uint64_t a, uint64_t b, uint64_t c) { return std::max(std::min(a, b), std::min(std::max(a, b), c)); }
+
+#endif
+
+uint64_t SelectWord(uint64_t* words, [[maybe_unused]] uint64_t* other, int64_t n, int64_t k) {
+#if HWY_TARGET != HWY_SCALAR
+  constexpr int64_t kFew = 24;
+  constexpr int kMostPasses = 64;  // of which a sequence of bad pivots leaves the rest to the library
+  const hn::ScalableTag<uint64_t> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  uint64_t *from = words, *low = other, *high = other + n;
+  for (int pass = 0; n > kFew && pass < kMostPasses; ++pass) {
+    const uint64_t pivot =
+      middle_of(middle_of(from[0], from[n / 8], from[n / 4]), middle_of(from[3 * n / 8], from[n / 2], from[5 * n / 8]),
+                middle_of(from[3 * n / 4], from[7 * n / 8], from[n - 1]));
+    const auto p = hn::Set(d, pivot);
+    int64_t below = 0, above = 0, i = 0;
+    // A compressing store may write a whole vector: it stays inside of its array as long as whole vectors remain.
+    for (; i + lanes <= n; i += lanes) {
+      const auto v = hn::LoadU(d, from + i);
+      const auto less = hn::Lt(v, p);
+      below += static_cast<int64_t>(hn::CompressStore(v, less, d, low + below));
+      above += static_cast<int64_t>(hn::CompressStore(v, hn::Not(less), d, high + above));
+    }
+    for (; i < n; ++i) {
+      if (from[i] < pivot) low[below++] = from[i];
+      else high[above++] = from[i];
+    }
+    if (k < below) {
+      std::swap(from, low);
+      n = below;
+    } else {
+      std::swap(from, high);
+      k -= below;
+      n = above;
+      if (below == 0) {  // the pivot is the smallest
+        if (k == 0) return pivot;
+        std::iter_swap(from, std::find(from, from + n, pivot));
+        ++from;
+        --n;
+        --k;
+      }
+    }
+  }
+  words = from;
+#endif
+  std::nth_element(words, words + k, words + n);
+  return words[k];
+}
+
+// The key of sort_keys.h: all NaN have the largest, -0 and 0 the same.
+template <class D, class V> HWY_INLINE auto keys_of(D d, V x) {
+  const hn::RebindToUnsigned<D> du;
+  const hn::RebindToSigned<D> di;
+  const auto zero = hn::Eq(x, hn::Zero(d));
+  const auto bits = hn::BitCast(du, hn::IfThenElse(zero, hn::Zero(d), x));
+  const auto sign = hn::BitCast(du, hn::BroadcastSignBit(hn::BitCast(di, bits)));
+  const auto key = hn::Xor(bits, hn::Or(sign, hn::Set(du, 1u << 31)));
+  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), hn::Set(du, ~0u), key);
+}
+int64_t NextBelow(const float* x, int64_t begin, int64_t n, uint32_t flip, uint32_t bound) {
+  int64_t i = begin;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<uint32_t> du;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto f = hn::Set(du, flip), b = hn::Set(du, bound);
+  for (; i + lanes <= n; i += lanes) {
+    const auto found = hn::Lt(hn::Xor(keys_of(d, hn::LoadU(d, x + i)), f), b);
+    if (!hn::AllFalse(du, found)) return i + static_cast<int64_t>(hn::FindKnownFirstTrue(du, found));
+  }
+#endif
+  for (; i < n; ++i) {
+    uint32_t bits;
+    const float v = x[i] == 0 ? 0.f : x[i];
+    std::copy_n(reinterpret_cast<const char*>(&v), sizeof v, reinterpret_cast<char*>(&bits));
+    const uint32_t key = v != v ? ~0u : bits ^ ((bits >> 31 ? ~0u : 0u) | 1u << 31);
+    if ((key ^ flip) < bound) return i;
+  }
+  return n;
+}
+}  // namespace
+}  // namespace strata::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace strata::cpu {
+HWY_EXPORT(SelectWord);
+HWY_EXPORT(NextBelow);
+uint64_t select_word(uint64_t* words, uint64_t* other, int64_t n, int64_t k) {
+  return HWY_DYNAMIC_DISPATCH(SelectWord)(words, other, n, k);
+}
+int64_t next_below(const float* x, int64_t begin, int64_t n, uint32_t flip, uint32_t bound) {
+  return HWY_DYNAMIC_DISPATCH(NextBelow)(x, begin, n, flip, bound);
+}
+}  // namespace strata::cpu
+#endif
