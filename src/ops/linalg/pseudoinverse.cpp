@@ -69,6 +69,24 @@ Tensor solve_by_qr(const Tensor& A, const Tensor& b, double rcond) {
   if (tall) return linalg::solve_triangular(R, matmul(adjoint(Q), b), true);
   return matmul(Q, linalg::solve_triangular(adjoint(R), b, false));
 }
+
+// The pseudo-inverse by QR, if all matrices surely have full rank: A+ = R^-1 Q^H, which takes a fifth of the time of singular
+// values. The largest one is at most the root of the norm of R^H R, the smallest at least 1 / norm(R^-1). Otherwise an empty
+// Tensor.
+Tensor pinv_by_qr(const Tensor& A, const Tensor& atol, const Tensor& rtol) {
+  constexpr int64_t kLeast = 64;  // rows and columns: small matrices have fast singular values
+  const bool tall = A.size(-2) >= A.size(-1);
+  if (A.numel() == 0 || std::min(A.size(-1), A.size(-2)) < kLeast) return {};
+  const auto [Q, R] = linalg::qr(tall ? A : adjoint(A));
+  const Tensor inverse = linalg::solve_triangular(R, expand(eye(R.size(-1), std::nullopt, R.dtype()), R.shape()), true);
+  const auto norm = [](const Tensor& t) { return sqrt(sum(square(abs(t)), {-2, -1})); };
+  const Tensor largest = unsqueeze(sqrt(norm(matmul(adjoint(R), R))), -1), smallest = reciprocal(norm(inverse));
+  // Twice the threshold, for rounding errors; also false for NaN.
+  const Tensor least = mul(squeeze(cutoff(A, largest, atol, rtol), int64_t{-1}), 2);
+  if (!all(gt(smallest, least)).item<bool>()) return {};
+  const Tensor tall_inverse = matmul(inverse, adjoint(Q));
+  return tall ? tall_inverse : adjoint(tall_inverse);
+}
 }  // namespace
 
 STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool hermitian=False) -> Tensor")
@@ -82,11 +100,15 @@ STRATA_OP(_linalg_pinv, "_linalg_pinv(Tensor A, Tensor? atol, Tensor? rtol, bool
                  name_of(a.dtype), to_string(a.sizes()));
     set_batch_shape(*c.out(), a, {a.shape[a.ndim - 1], a.shape[a.ndim - 2]});
   })
-  .kernel("reference",  // rests on eigh and svd, which have faster kernels
+  .kernel("reference",  // rests on qr, eigh and svd, which have faster kernels
           [](const args::_linalg_pinv& c) {
             Scoped mode(thread_state.grad_mode, false);
             const Tensor A = c.share_A();
             Tensor U, S, V;
+            if (!c.hermitian()) {
+              const Tensor fast = pinv_by_qr(A, c.share_atol(), c.share_rtol());
+              if (fast && fast->same_shape(*c.out())) return cpu::copy_values(*c.out(), *fast);
+            }
             if (c.hermitian()) {
               const auto [w, Q] = linalg::eigh(A);
               U = V = Q;
