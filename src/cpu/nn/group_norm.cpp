@@ -35,9 +35,10 @@ template <class F> void each_group(const Groups& s, const F& f) {
                });
 }
 
-// The sums over samples and pixels of g and of g times the normalized value.
-template <class T>
-void sums_of_small_planes(const Groups& s, const T* g, const T* x, const T* mean, const T* rstd, T* gweight, T* gbias) {
+// Calls before(sample) and adds up g and g times the normalized value over samples and pixels, while they are in the cache.
+template <class T, class F>
+void sums_of_small_planes(const Groups& s, const T* g, const T* x, const T* mean, const T* rstd, T* gweight, T* gbias,
+                          const F& before) {
   const GroupLoops<T>& loops = group_loops<T>();
   const int64_t n = s.sample_size(), pieces = std::clamp<int64_t>(s.samples / kPieceSamples, 1, kMostPieces);
   const Tensor space = buffer<T>(pieces * 2 * n);
@@ -46,12 +47,14 @@ void sums_of_small_planes(const Groups& s, const T* g, const T* x, const T* mean
                  for (int64_t p = first; p < last; ++p) {
                    T* sums = space.data<T>() + p * 2 * n;
                    std::fill_n(sums, 2 * n, T(0));
-                   for (int64_t i = s.samples * p / pieces; i < s.samples * (p + 1) / pieces; ++i)
+                   for (int64_t i = s.samples * p / pieces; i < s.samples * (p + 1) / pieces; ++i) {
+                     before(i);
                      for (int64_t k = 0; k < s.groups; ++k) {
                        const int64_t row = i * s.groups + k, at = k * s.size();
                        loops.add(s.size(), g + row * s.size(), x + row * s.size(), mean[row], rstd[row], sums + at,
                                  sums + n + at);
                      }
+                   }
                  }
                });
   for (int64_t c = 0; c < s.groups * s.channels; ++c) {
@@ -115,7 +118,7 @@ void group_norm_backward(const Groups& s, const T* g, const T* x, const T* mean,
   const GroupLoops<T>& loops = group_loops<T>();
   const bool small = small_planes(s);
   const Tensor weights = small ? spread(s, weight) : Tensor();
-  each_group(s, [&](int64_t row, int64_t group, int64_t at) {
+  const auto input_grad = [&](int64_t row, int64_t group, int64_t at) {
     const T* from = g + at;
     if (weight && !small) {  // the gradient of the normalized value, in the place of the result
       for (int64_t k = 0; k < s.channels; ++k)
@@ -124,9 +127,15 @@ void group_norm_backward(const Groups& s, const T* g, const T* x, const T* mean,
     }
     const NormRows<T> p{s.size(), 0, true, weights ? weights.data<T>() + group * s.size() : nullptr, nullptr};
     norm_backward(p, from, x + at, mean + row, rstd + row, gx + at, 1);
+  };
+  const bool sums = gweight || gbias, together = sums && small && s.samples >= kPieceSamples * kMostPieces;
+  if (!together) each_group(s, input_grad);
+  if (!sums) return;
+  if (!small) return sums_of_large_planes<T>(s, g, x, mean, rstd, gweight, gbias);
+  sums_of_small_planes<T>(s, g, x, mean, rstd, gweight, gbias, [&](int64_t sample) {
+    for (int64_t k = 0; together && k < s.groups; ++k)
+      input_grad(sample * s.groups + k, k, (sample * s.groups + k) * s.size());
   });
-  if (!gweight && !gbias) return;
-  (small ? sums_of_small_planes<T> : sums_of_large_planes<T>)(s, g, x, mean, rstd, gweight, gbias);
 }
 
 #define STRATA_GROUP_NORM(T)                                                                 \
