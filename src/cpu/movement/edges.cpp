@@ -57,7 +57,21 @@ class SourceRows {
     plane_ = index;
     find();
   }
-  void next() {
+  // Rows from the current one on whose sources are one after the other.
+  int64_t together() const {
+    if (outer_ == 0) return INT64_MAX;
+    const auto d = static_cast<size_t>(outer_ - 1);
+    const std::vector<int64_t>& source = rows_.sources[d];
+    auto i = static_cast<size_t>(at_[d]), first = i;
+    while (i + 1 < source.size() && source[i + 1] == source[i] + 1) ++i;
+    return static_cast<int64_t>(i - first) + 1;
+  }
+  void advance(int64_t count) {  // at most to the first row after the current dimension
+    if (outer_ == 0) {
+      plane_ += count;
+      return find();
+    }
+    at_[outer_ - 1] += count - 1;
     for (int i = outer_; i-- > 0;) {
       if (++at_[i] < rows_.out_size[static_cast<size_t>(i)]) return find();
       at_[i] = 0;
@@ -105,13 +119,18 @@ void pad_edges(const TensorImpl& in, const EdgeSources& sources, const TensorImp
     parallel_for(out.numel / rows.out_length, std::max<int64_t>(1, kGrain / rows.out_length),
                  [&](int64_t begin, int64_t end) {
                    SourceRows from_row(rows, begin);
+                   constexpr int64_t size = sizeof(T);
                    const int64_t *at = last.data(), stop = run.begin + run.length, first = at[run.begin];
-                   for (int64_t r = begin; r < end; ++r, from_row.next()) {
+                   for (int64_t r = begin, some; r < end; r += some, from_row.advance(some)) {
+                     some = std::min(end - r, from_row.together());
                      const T* source = x + from_row.row * rows.in_length;
                      T* row = y + r * rows.out_length;
-                     for (int64_t i = 0; i < run.begin; ++i) row[i] = source[at[i]];
-                     copy_run(row + run.begin, source + first, static_cast<size_t>(run.length) * sizeof(T));
-                     for (int64_t i = stop; i < rows.out_length; ++i) row[i] = source[at[i]];
+                     copy_runs(row + run.begin, rows.out_length * size, source + first, rows.in_length * size, some,
+                               static_cast<size_t>(run.length * size));
+                     for (int64_t k = 0; k < some; ++k, row += rows.out_length, source += rows.in_length) {
+                       for (int64_t i = 0; i < run.begin; ++i) row[i] = source[at[i]];
+                       for (int64_t i = stop; i < rows.out_length; ++i) row[i] = source[at[i]];
+                     }
                    }
                  });
     if (!out.contiguous) copy_values(out, *to);
