@@ -75,6 +75,38 @@ template <class D, class V> HWY_INLINE auto keys_of(D d, V x) {
   const auto key = hn::Xor(bits, hn::Or(sign, hn::Set(du, 1u << 31)));
   return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), hn::Set(du, ~0u), key);
 }
+uint32_t key_of_one(float x) {
+  uint32_t bits;
+  const float v = x == 0 ? 0.F : x;
+  std::copy_n(reinterpret_cast<const char*>(&v), sizeof v, reinterpret_cast<char*>(&bits));
+  return v != v ? ~0U : bits ^ ((bits >> 31 ? ~0U : 0U) | 1U << 31);
+}
+void MakeWords(const float* x, int64_t n, uint32_t first, uint32_t flip, uint64_t* words) {
+  int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<float> d;
+  const hn::ScalableTag<uint32_t> du;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto f = hn::Set(du, flip);
+  for (; i + lanes <= n; i += lanes)
+    hn::StoreInterleaved2(hn::Iota(du, first + static_cast<uint32_t>(i)), hn::Xor(keys_of(d, hn::LoadU(d, x + i)), f),
+                          du, reinterpret_cast<uint32_t*>(words + i));
+#endif
+  for (; i < n; ++i)
+    words[i] = static_cast<uint64_t>(key_of_one(x[i]) ^ flip) << 32 | (first + static_cast<uint32_t>(i));
+}
+int64_t CountBelow(const uint64_t* words, int64_t n, uint64_t bound) {
+  int64_t i = 0, count = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<uint64_t> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto b = hn::Set(d, bound);
+  for (; i + lanes <= n; i += lanes)
+    count += static_cast<int64_t>(hn::CountTrue(d, hn::Lt(hn::LoadU(d, words + i), b)));
+#endif
+  for (; i < n; ++i) count += words[i] < bound;
+  return count;
+}
 int64_t NextBelow(const float* x, int64_t begin, int64_t n, uint32_t flip, uint32_t bound) {
   int64_t i = begin;
 #if HWY_TARGET != HWY_SCALAR
@@ -87,13 +119,8 @@ int64_t NextBelow(const float* x, int64_t begin, int64_t n, uint32_t flip, uint3
     if (!hn::AllFalse(du, found)) return i + static_cast<int64_t>(hn::FindKnownFirstTrue(du, found));
   }
 #endif
-  for (; i < n; ++i) {
-    uint32_t bits;
-    const float v = x[i] == 0 ? 0.f : x[i];
-    std::copy_n(reinterpret_cast<const char*>(&v), sizeof v, reinterpret_cast<char*>(&bits));
-    const uint32_t key = v != v ? ~0u : bits ^ ((bits >> 31 ? ~0u : 0u) | 1u << 31);
-    if ((key ^ flip) < bound) return i;
-  }
+  for (; i < n; ++i)
+    if ((key_of_one(x[i]) ^ flip) < bound) return i;
   return n;
 }
 }  // namespace
@@ -103,9 +130,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace strata::cpu {
 HWY_EXPORT(SelectWord);
+HWY_EXPORT(MakeWords);
+HWY_EXPORT(CountBelow);
 HWY_EXPORT(NextBelow);
 uint64_t select_word(uint64_t* words, uint64_t* other, int64_t n, int64_t k) {
   return HWY_DYNAMIC_DISPATCH(SelectWord)(words, other, n, k);
+}
+void make_words(const float* x, int64_t n, uint32_t first, uint32_t flip, uint64_t* words) {
+  HWY_DYNAMIC_DISPATCH(MakeWords)(x, n, first, flip, words);
+}
+int64_t count_below(const uint64_t* words, int64_t n, uint64_t bound) {
+  return HWY_DYNAMIC_DISPATCH(CountBelow)(words, n, bound);
 }
 int64_t next_below(const float* x, int64_t begin, int64_t n, uint32_t flip, uint32_t bound) {
   return HWY_DYNAMIC_DISPATCH(NextBelow)(x, begin, n, flip, bound);

@@ -172,6 +172,7 @@ template <class E> int64_t count_numbers(const E* entries, int64_t n, DType t) {
   if (!is_floating(t)) return n;
   using Key = typename E::Key;
   constexpr Key kNan = ~Key(0);
+  if constexpr (std::is_same_v<E, Packed>) return count_below(&entries->word, n, static_cast<uint64_t>(kNan) << 32);
   return std::count_if(entries, entries + n, [](const E& e) { return e.key() != kNan; });
 }
 
@@ -263,7 +264,12 @@ void topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImp
           if (entries[i] < other[k - 1]) insert_last(other, k, entries[i]);
         return put_row(from, r, other, 0, k, &to, &at);
       }
-      if (k < n) std::nth_element(entries, entries + k, entries + n);
+      if (k < n) {  // the k best in their original order, which sorting by digits keeps for equal keys
+        std::copy_n(entries, n, other + n);
+        std::nth_element(entries, entries + k - 1, entries + n);
+        const E last = entries[k - 1];
+        std::copy_if(other + n, other + 2 * n, entries, [last](const E& e) { return !(last < e); });
+      }
       put_row(from, r, sort_entries(entries, other, k), 0, k, &to, &at);
     });
   });

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "cpu/order/select.h"
 #include "tensor/dtype.h"
 
 namespace strata::cpu {
@@ -52,6 +53,10 @@ void make_entries(DType type, const std::byte* x, int64_t stride, int64_t n, int
                   uint64_t base, E* out) {
   using Key = typename E::Key;
   const Key flip = descending ? ~Key(0) : 0;
+  if constexpr (std::is_same_v<E, Packed>)
+    if (type == DType::F32 && stride == 1)
+      return make_words(reinterpret_cast<const float*>(x), n, static_cast<uint32_t>(first_place), flip,
+                        reinterpret_cast<uint64_t*>(out));
   dispatch_real(type, [&]<class T>() {
     const T* p = reinterpret_cast<const T*>(x);
     if constexpr (sizeof(T) <= sizeof(Key))
