@@ -47,6 +47,11 @@ def test_top_elements_of_rows_and_columns(n, largest):
         values, places = strata.topk(strata.tensor(x), k, 1, largest)
         assert np.array_equal(places.numpy(), order[:, :k])
         assert np.array_equal(values.numpy(), np.take_along_axis(x, order[:, :k], 1), equal_nan=True)
+        narrow = strata.tensor(x).to(strata.bfloat16)
+        expected = strata.topk(narrow.to(strata.float32), k, 1, largest)
+        got = strata.topk(narrow, k, 1, largest)
+        assert np.array_equal(got[1].numpy(), expected[1].numpy())
+        assert np.array_equal(got[0].to(strata.float32).numpy(), expected[0].numpy(), equal_nan=True)
         turned = strata.topk(strata.tensor(np.ascontiguousarray(x.T)), k, 0, largest)[1]
         assert np.array_equal(turned.numpy(), order[:, :k].T)
 

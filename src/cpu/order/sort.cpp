@@ -149,15 +149,16 @@ template <class E> void insert_last(E* sorted, int64_t k, E e) {
   for (; j > 0 && e < sorted[j - 1]; --j) sorted[j] = sorted[j - 1];
   sorted[j] = e;
 }
-// The k best of contiguous rows of floats: SIMD skips all that are not better than the last of the best so far.
+// The k best of rows of floats of up to 32 bits: SIMD skips all that are not better than the last of the best so far.
 void few_best(const Lines& from, int64_t k, bool largest, const Lines& values, const Lines& indices) {
   const int64_t n = from.length();
   const uint32_t flip = largest ? ~uint32_t{0} : 0;
   parallel_for(from.count(), from.grain(), [&](int64_t begin, int64_t end) {
     Packed best[kFewBest];
+    std::vector<float> converted(from.dtype() == DType::F32 ? 0 : static_cast<size_t>(n));
     for (int64_t r = begin; r < end; ++r) {
-      const float* x = from.data<float>(r);
-      make_entries<Packed>(DType::F32, from.at(r), 1, k, 0, largest, 0, best);
+      const float* x = from.read<float>(r, converted.data());
+      make_words(x, k, 0, flip, &best->word);
       std::sort(best, best + k);
       for (int64_t i = next_below(x, k, n, flip, best[k - 1].key()); i < n;
            i = next_below(x, i + 1, n, flip, best[k - 1].key()))
@@ -254,7 +255,8 @@ void topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImp
   const Lines from(*source, at_end), to(values, dim), at(indices, dim);
   check_length(from.length(), "topk");
   const int64_t n = from.length();
-  if (k <= kFewBest && k < n && x.dtype == DType::F32 && from.stride() == 1) return few_best(from, k, largest, to, at);
+  if (k <= kFewBest && k < n && is_floating(x.dtype) && size_of(x.dtype) <= 4 && from.stride() == 1)
+    return few_best(from, k, largest, to, at);
   with_entry(from, [&]<class E>(uint64_t base) {
     for_rows<E>(from, largest, base, [&](int64_t r, E* entries, E* other) {
       if (k <= kFewBest && k < n) {  // few of the others pass the last of the best so far
