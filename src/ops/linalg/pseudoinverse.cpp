@@ -209,7 +209,14 @@ STRATA_OP(linalg_cond_p_str, "linalg.cond.p_str(Tensor A, str p) -> Tensor")
   .dtypes(kMatrixTypes)
   .composite([](const Tensor& A, std::string_view p) {
     check_square(*A, "linalg.cond");
-    return mul(linalg::matrix_norm(A, p), linalg::matrix_norm(linalg::inv(A), p));
+    if (p != "nuc") return mul(linalg::matrix_norm(A, p), linalg::matrix_norm(linalg::inv(A), p));
+    // The singular values of the inverse are the reciprocals of those of A.
+    {
+      const autograd::NoGrad no_grad;
+      check_info(linalg::lu_factor_ex(A)[2], "linalg.cond", singular_text);
+    }
+    const Tensor S = linalg::svdvals(A);
+    return mul(sum(S, {-1}), sum(reciprocal(S), {-1}));
   })
   .autocast_cpu(Autocast::Float32)
   .samples({"m(4,4), 'fro'", "m(2,3,3), 'nuc'"})
