@@ -52,6 +52,9 @@ def test_top_elements_of_rows_and_columns(n, largest):
         got = strata.topk(narrow, k, 1, largest)
         assert np.array_equal(got[1].numpy(), expected[1].numpy())
         assert np.array_equal(got[0].to(strata.float32).numpy(), expected[0].numpy(), equal_nan=True)
+        whole = np.where(np.isnan(x), 7, np.clip(x, -99, 99) * 8).astype(np.int64) << 40
+        expected = np.argsort(-whole if largest else whole, axis=1, kind="stable")[:, :k]
+        assert np.array_equal(strata.topk(strata.tensor(whole), k, 1, largest)[1].numpy(), expected)
         turned = strata.topk(strata.tensor(np.ascontiguousarray(x.T)), k, 0, largest)[1]
         assert np.array_equal(turned.numpy(), order[:, :k].T)
 
@@ -187,3 +190,24 @@ def test_gradients_of_solve_and_lu_are_those_of_the_graph(shape):
         for got in (plain, graph):
             assert np.allclose(got[1].detach().numpy(), gb)
             assert np.allclose(got[0].detach().numpy(), -gb @ x.swapaxes(-1, -2))
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 31, 32, 33, 64, 100, 1000])
+def test_rounding_to_bfloat16(n):
+    bits = np.random.default_rng(n).integers(0, 2**32, n, dtype=np.uint32)
+    x = bits.view(np.float32)
+    x[: n // 3] = [1 + 2.0**-8, 1 + 3 * 2.0**-8, np.inf, 3e38, -0.0, 1e-40, np.nan][n % 7]
+    wide = bits.astype(np.uint64)
+    rounded = (wide + 0x7FFF + (wide >> 16 & 1)) >> 16
+    expected = (rounded << 16).astype(np.uint32).view(np.float32)
+    got = strata.tensor(x).to(strata.bfloat16).to(strata.float32).numpy()
+    nan = np.isnan(x)
+    assert np.array_equal(np.isnan(got), nan)
+    assert np.array_equal(got[~nan], expected[~nan])
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64"])
+def test_infinities_of_integers(dtype):
+    x = strata.tensor((numbers(5, 70) * 3).astype(dtype)).t()
+    for f, value in ((strata.isinf, False), (strata.isposinf, False), (strata.isneginf, False), (strata.isfinite, True)):
+        assert np.array_equal(f(x).numpy(), np.full((70, 5), value))

@@ -12,4 +12,7 @@ int64_t count_below(const uint64_t* words, int64_t n, uint64_t bound);
 // The first i >= begin with key(x[i]) ^ flip < bound, or n. Keys are those of sort_keys.h.
 int64_t next_below(const float* x, int64_t begin, int64_t n, uint32_t flip, uint32_t bound);
 
+// The first i >= begin with x[i] > bound, or < bound, or n.
+int64_t next_beyond(const int64_t* x, int64_t begin, int64_t n, bool greater, int64_t bound);
+
 }  // namespace strata::cpu

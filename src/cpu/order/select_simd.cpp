@@ -123,6 +123,22 @@ int64_t NextBelow(const float* x, int64_t begin, int64_t n, uint32_t flip, uint3
     if ((key_of_one(x[i]) ^ flip) < bound) return i;
   return n;
 }
+int64_t NextBeyond(const int64_t* x, int64_t begin, int64_t n, bool greater, int64_t bound) {
+  int64_t i = begin;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<int64_t> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto b = hn::Set(d, bound);
+  for (; i + lanes <= n; i += lanes) {
+    const auto v = hn::LoadU(d, x + i);
+    const auto found = greater ? hn::Gt(v, b) : hn::Lt(v, b);
+    if (!hn::AllFalse(d, found)) return i + static_cast<int64_t>(hn::FindKnownFirstTrue(d, found));
+  }
+#endif
+  for (; i < n; ++i)
+    if (greater ? x[i] > bound : x[i] < bound) return i;
+  return n;
+}
 }  // namespace
 }  // namespace strata::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -133,6 +149,7 @@ HWY_EXPORT(SelectWord);
 HWY_EXPORT(MakeWords);
 HWY_EXPORT(CountBelow);
 HWY_EXPORT(NextBelow);
+HWY_EXPORT(NextBeyond);
 uint64_t select_word(uint64_t* words, uint64_t* other, int64_t n, int64_t k) {
   return HWY_DYNAMIC_DISPATCH(SelectWord)(words, other, n, k);
 }
@@ -144,6 +161,9 @@ int64_t count_below(const uint64_t* words, int64_t n, uint64_t bound) {
 }
 int64_t next_below(const float* x, int64_t begin, int64_t n, uint32_t flip, uint32_t bound) {
   return HWY_DYNAMIC_DISPATCH(NextBelow)(x, begin, n, flip, bound);
+}
+int64_t next_beyond(const int64_t* x, int64_t begin, int64_t n, bool greater, int64_t bound) {
+  return HWY_DYNAMIC_DISPATCH(NextBeyond)(x, begin, n, greater, bound);
 }
 }  // namespace strata::cpu
 #endif

@@ -168,6 +168,23 @@ void few_best(const Lines& from, int64_t k, bool largest, const Lines& values, c
   });
 }
 
+void few_best_integers(const Lines& from, int64_t k, bool largest, const Lines& values, const Lines& indices) {
+  const int64_t n = from.length();
+  const uint64_t flip = largest ? ~uint64_t{0} : 0;
+  parallel_for(from.count(), from.grain(), [&](int64_t begin, int64_t end) {
+    Pair best[kFewBest];
+    for (int64_t r = begin; r < end; ++r) {
+      const auto* x = from.data<int64_t>(r);
+      make_entries<Pair>(DType::I64, from.at(r), 1, k, 0, largest, 0, best);
+      std::sort(best, best + k);
+      const auto next = [&](int64_t i) { return next_beyond(x, i, n, largest, x[best[k - 1].place()]); };
+      for (int64_t i = next(k); i < n; i = next(i + 1))
+        insert_last(best, k, Pair::make(key_of<uint64_t>(x[i]) ^ flip, i));
+      put_row(from, r, best, 0, k, &values, &indices);
+    }
+  });
+}
+
 // Number of non-NaN entries, sorted or not.
 template <class E> int64_t count_numbers(const E* entries, int64_t n, DType t) {
   if (!is_floating(t)) return n;
@@ -257,6 +274,8 @@ void topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImp
   const int64_t n = from.length();
   if (k <= kFewBest && k < n && is_floating(x.dtype) && size_of(x.dtype) <= 4 && from.stride() == 1)
     return few_best(from, k, largest, to, at);
+  if (k <= kFewBest && k < n && x.dtype == DType::I64 && from.stride() == 1)
+    return few_best_integers(from, k, largest, to, at);
   with_entry(from, [&]<class E>(uint64_t base) {
     for_rows<E>(from, largest, base, [&](int64_t r, E* entries, E* other) {
       if (k <= kFewBest && k < n) {  // few of the others pass the last of the best so far
