@@ -7,8 +7,8 @@ namespace strata::cpu {
 
 Tensor with_adjacent_lines(const TensorImpl& x, int& dim) {
   constexpr int64_t kFew = 1 << 12;  // elements that stay in the L1 cache
+  if (x.ndim == 0 || x.strides[dim] == 1 || x.shape[dim] == 1 || x.numel < kFew) return {};
   Tensor moved = alias(x);
-  if (x.ndim == 0 || x.strides[dim] == 1 || x.shape[dim] == 1 || x.numel < kFew) return moved;
   for (; dim + 1 < x.ndim; ++dim) {
     std::swap(moved->shape[dim], moved->shape[dim + 1]);
     std::swap(moved->strides[dim], moved->strides[dim + 1]);

@@ -209,5 +209,10 @@ def test_rounding_to_bfloat16(n):
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int32", "int64"])
 def test_infinities_of_integers(dtype):
     x = strata.tensor((numbers(5, 70) * 3).astype(dtype)).t()
-    for f, value in ((strata.isinf, False), (strata.isposinf, False), (strata.isneginf, False), (strata.isfinite, True)):
+    for f, value in (
+        (strata.isinf, False),
+        (strata.isposinf, False),
+        (strata.isneginf, False),
+        (strata.isfinite, True),
+    ):
         assert np.array_equal(f(x).numpy(), np.full((70, 5), value))

@@ -247,8 +247,8 @@ template <class E> E pick_one(Pick what, E* entries, E* other, int64_t n, int64_
 void sort(const TensorImpl& x, int dim, bool descending, const TensorImpl* values, const TensorImpl* indices) {
   if (x.numel == 0) return;
   int at_end = dim;
-  const Tensor source = with_adjacent_lines(x, at_end);
-  const Lines from(*source, at_end);
+  const Tensor moved = with_adjacent_lines(x, at_end);
+  const Lines from(moved ? *moved : x, at_end);
   check_length(from.length(), "sort");
   std::optional<Lines> to, at;
   if (values) to.emplace(*values, dim);
@@ -268,8 +268,8 @@ void sort(const TensorImpl& x, int dim, bool descending, const TensorImpl* value
 void topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values, const TensorImpl& indices) {
   if (k == 0 || values.numel == 0) return;
   int at_end = dim;
-  const Tensor source = with_adjacent_lines(x, at_end);
-  const Lines from(*source, at_end), to(values, dim), at(indices, dim);
+  const Tensor moved = with_adjacent_lines(x, at_end);
+  const Lines from(moved ? *moved : x, at_end), to(values, dim), at(indices, dim);
   check_length(from.length(), "topk");
   const int64_t n = from.length();
   if (k <= kFewBest && k < n && is_floating(x.dtype) && size_of(x.dtype) <= 4 && from.stride() == 1)
@@ -299,8 +299,8 @@ void topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImp
 void pick(Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values, const TensorImpl& indices) {
   if (x.numel == 0) return;
   int at_end = dim;
-  const Tensor source = with_adjacent_lines(x, at_end);
-  const Lines from(*source, at_end);
+  const Tensor moved = with_adjacent_lines(x, at_end);
+  const Lines from(moved ? *moved : x, at_end);
   check_length(from.length(), "select");
   with_entry(from, [&]<class E>(uint64_t base) {
     for_rows<E>(from, false, base, [&](int64_t r, E* entries, E* other) {

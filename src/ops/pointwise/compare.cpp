@@ -5,18 +5,9 @@
 #include "device/functors/complex.h"
 #include "device/functors/ternary.h"
 #include "ops/pointwise/pointwise.h"
-#include "ops/transfer.h"
 #include "record/promotion.h"
 
 namespace strata {
-namespace {
-// Integers are finite.
-const char* only_integers(const Call& c) {
-  const DType type = c.args.tensor(0).dtype;
-  return is_floating(type) || is_complex(type) ? "not integers" : nullptr;
-}
-template <bool value> void fill_all(const Call& c) { fill_values(*c.out(), value); }
-}  // namespace
 
 STRATA_OP(eq, "eq(Tensor input, Tensor other) -> Tensor")
   .doc("Whether elements are equal, as a bool tensor.")
@@ -89,24 +80,20 @@ STRATA_OP(isnan, "isnan(Tensor input) -> Tensor")
   .samples({"f(3,4)"});
 STRATA_OP(isinf, "isinf(Tensor input) -> Tensor")
   .doc("Whether an element is infinite.")
-  .kernel("of_integers", fill_all<false>, only_integers)
   .pointwise<fn::IsInf>()
   .complex<fn::ComplexIsInf>()
   .samples({"f(3,4)"});
 STRATA_OP(isfinite, "isfinite(Tensor input) -> Tensor")
   .doc("Whether an element is neither infinite nor NaN.")
-  .kernel("of_integers", fill_all<true>, only_integers)
   .pointwise<fn::IsFinite>()
   .complex<fn::ComplexIsFinite>()
   .samples({"f(3,4)"});
 STRATA_OP(isposinf, "isposinf(Tensor input) -> Tensor")
   .doc("Whether an element is positive infinity.")
-  .kernel("of_integers", fill_all<false>, only_integers)
   .pointwise<fn::IsPosInf>()
   .samples({"f(3,4)"});
 STRATA_OP(isneginf, "isneginf(Tensor input) -> Tensor")
   .doc("Whether an element is negative infinity.")
-  .kernel("of_integers", fill_all<false>, only_integers)
   .pointwise<fn::IsNegInf>()
   .samples({"f(3,4)"});
 STRATA_OP(signbit, "signbit(Tensor input) -> Tensor")
