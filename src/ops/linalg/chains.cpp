@@ -56,6 +56,7 @@ Tensor cross_along(const char* op, const Tensor& a, const Tensor& b, int64_t dim
                to_string(b.shape()));
   if (on_host(a) && on_host(b) && a.dtype() == b.dtype() && !is_complex(a.dtype())) {
     std::vector<int64_t> shape;
+    shape.reserve(static_cast<size_t>(a.dim()));
     for (int i = 0; i < a.dim(); ++i) shape.push_back(a.size(i) == 1 ? b.size(i) : a.size(i));
     const auto whole = [&](const Tensor& t) { return std::ranges::equal(t.shape(), shape) ? t : expand(t, shape); };
     return _cross(whole(a), whole(b), d);

@@ -135,7 +135,8 @@ Grads group_norm_graph_grads(const GradContext& c, const Tensor& g) {
   const Tensor x = a.input(), weight = a.has_weight() ? a.weight() : Tensor(), planes = g ? s.planes(g) : g;
   const Normalized n = normalized(s.rows(x), {2}, a.eps(), true);
   if (a.needs_input()) {
-    const auto count = static_cast<double>(s.c / s.group * s.hw);
+    const int64_t elements = s.c / s.group * s.hw;
+    const auto count = static_cast<double>(elements);
     Tensor total = normalized_grad(s.rows(weight ? mul(planes, channels(weight)) : planes), n, {2}, true);
     if (c.grad(1)) total = add(total, div(s.statistics(c.grad(1)), count));
     if (c.grad(2)) total = sub(total, mul(mul(div(s.statistics(c.grad(2)), count), square(n.rstd)), n.value));
