@@ -1,8 +1,21 @@
 #include "cpu/lines.h"
 
 #include "base/parallel.h"
+#include "cpu/staging.h"
 
 namespace strata::cpu {
+
+Tensor with_adjacent_lines(const TensorImpl& x, int& dim) {
+  constexpr int64_t kFew = 1 << 12;  // elements that stay in the L1 cache
+  if (x.ndim == 0 || x.strides[dim] == 1 || x.shape[dim] == 1 || x.numel < kFew) return {};
+  Tensor moved = alias(x);
+  for (; dim + 1 < x.ndim; ++dim) {
+    std::swap(moved->shape[dim], moved->shape[dim + 1]);
+    std::swap(moved->strides[dim], moved->strides[dim + 1]);
+  }
+  moved->update_contiguous();
+  return staged(*moved, x.dtype);
+}
 
 Tensor packed(const TensorImpl& x) {
   const DType compute = compute_type(x.dtype);

@@ -41,6 +41,10 @@ class Lines {
   int64_t length_ = 1, stride_ = 1, element_;
 };
 
+// A copy of x in which the elements of a line are adjacent: with that dimension last, which `dim` becomes. Undefined if they
+// already are, or x is small. Copying pays if each element is read several times.
+Tensor with_adjacent_lines(const TensorImpl& x, int& dim);
+
 // A contiguous tensor with x's elements in its compute type; x itself (as another object) if it already is that.
 STRATA_API Tensor packed(const TensorImpl& x);
 

@@ -16,6 +16,9 @@ inline Device staging_device(const Tensor& beside) { return beside.is_meta() ? b
 // Moves a tensor that a composite has created in host memory to the device of its other tensors.
 Tensor placed(const Tensor& host);
 
+// Whether a composite uses an op that has no kernel for devices of its own; a meta tensor has the layout of the CPU.
+inline bool on_host(const Tensor& t) { return t.device().type == DeviceType::Cpu || t.is_meta(); }
+
 // The same values in pinned host memory of a kind of device; the tensor itself if it is already pinned.
 STRATA_API Tensor pin_memory(const Tensor& t, DeviceType type);
 

@@ -1,6 +1,7 @@
 #include "cpu/fft/fft.h"
 
 #include <cmath>
+#include <optional>
 
 #include "base/parallel.h"
 #include "cpu/fft/lines.h"
@@ -103,6 +104,43 @@ template <class T> struct Moved {
     copy_values(out, *view);
   }
 };
+
+constexpr int64_t kMostInLanes = 1 << 12;  // longer lines of all lanes do not stay in the L2 cache
+
+// The lines of a tensor along a dimension, in order of the other dimensions; nothing if their strides do not merge.
+std::optional<Lines> lines_of(const TensorImpl& t, int dim) {
+  const auto merged = [&](int begin, int end, int64_t& count, int64_t& step) {
+    count = 1;
+    step = 0;
+    for (int d = end; d-- > begin;) {
+      if (t.shape[d] == 1) continue;
+      if (count > 1 && t.strides[d] != step * count) return false;
+      if (count == 1) step = t.strides[d];
+      count *= t.shape[d];
+    }
+    return true;
+  };
+  int64_t outer;
+  Lines lines;
+  lines.stride = t.strides[dim];
+  if (!merged(dim + 1, t.ndim, lines.inner_count, lines.inner_step) || !merged(0, dim, outer, lines.outer_step))
+    return std::nullopt;
+  return lines;
+}
+
+// Transforms real lines two at a time, in place of the tensors' memory; false if another method is better.
+template <class T> bool real_in_lanes(const TensorImpl& in, int dim, double scale, const TensorImpl& out) {
+  const int64_t n = in.shape[dim], count = in.numel / n;
+  // An even line alone takes half the time as complex pairs.
+  if (n > kMostInLanes || in.dtype != real_type(out.dtype) || (n % 2 == 0 && count <= fft::lanes<T>())) return false;
+  const std::optional<Lines> from = lines_of(in, dim), to = lines_of(out, dim);
+  if (!from || !to) return false;
+  const auto plan = plan_of<T>(n);
+  if (plan->bluestein) return false;
+  transform_real_lines<T>(*plan, reinterpret_cast<const T*>(in.data), *from, nullptr,
+                          reinterpret_cast<Complex<T>*>(out.data), *to, count, static_cast<T>(scale));
+  return true;
+}
 }  // namespace
 
 void fft_complex(const TensorImpl& in, int dim, bool forward, double scale, const TensorImpl& out) {
@@ -125,6 +163,7 @@ void fft_real(const TensorImpl& in, int dim, double scale, const TensorImpl& out
   if (out.numel == 0) return;
   dispatch_parts(out.dtype, [&]<class T>() {
     using C = Complex<T>;
+    if (real_in_lanes<T>(in, dim, scale, out)) return;
     const int64_t n = in.shape[dim], bins = n / 2 + 1, count = in.numel / n;
     const Tensor source = with_last<T>(in, dim, real_type(out.dtype));
     const Moved<T> target(out, dim);
@@ -160,6 +199,39 @@ void fft_real(const TensorImpl& in, int dim, double scale, const TensorImpl& out
       }
     });
     target.finish();
+  });
+}
+
+void fft_frames(const TensorImpl& signal, const TensorImpl* window, int64_t n, int64_t hop, double scale,
+                const TensorImpl& out) {
+  if (out.numel == 0) return;
+  dispatch_parts(out.dtype, [&]<class T>() {
+    const DType type = real_type(out.dtype);
+    const int64_t batch = out.shape[0], bins = out.shape[1], frames = out.shape[2], length = signal.shape[1];
+    const Tensor x = staged(signal, type), weights = window ? staged(*window, type) : Tensor();
+    const T* w = window ? weights.data<T>() : nullptr;
+    const auto plan = plan_of<T>(n);
+    if (!plan->bluestein && n <= kMostInLanes) {
+      const Tensor place = borrow(out);
+      const Out<Complex<T>> target(place);
+      transform_real_lines<T>(*plan, x.data<T>(), {frames, hop, length, 1}, w, target.get(),
+                              {frames, 1, bins * frames, frames}, batch * frames, static_cast<T>(scale));
+      return target.finish();
+    }
+    const int64_t shape[] = {batch, frames, n}, half[] = {batch, frames, bins};
+    const Tensor each = make_tensor(Shape(shape, 3), type), spectra = make_tensor(Shape(half, 3), out.dtype);
+    parallel_for(batch * frames, std::max<int64_t>(1, kGrain / n), [&](int64_t begin, int64_t end) {
+      for (int64_t f = begin; f < end; ++f) {
+        const T* from = x.data<T>() + f / frames * length + f % frames * hop;
+        for (int64_t i = 0; i < n; ++i) each.data<T>()[f * n + i] = w ? from[i] * w[i] : from[i];
+      }
+    });
+    fft_real(*each, 2, scale, *spectra);
+    Tensor turned = alias(*spectra);
+    std::swap(turned->shape[1], turned->shape[2]);
+    std::swap(turned->strides[1], turned->strides[2]);
+    turned->update_contiguous();
+    copy_values(out, *turned);
   });
 }
 
@@ -239,6 +311,15 @@ void fft_complex_reference(const TensorImpl& in, int dim, bool forward, double s
 }
 void fft_real_reference(const TensorImpl& in, int dim, double scale, const TensorImpl& out) {
   fft_complex_reference(in, dim, true, scale, out);
+}
+void fft_frames_reference(const TensorImpl& signal, const TensorImpl* window, int64_t n, int64_t hop, double scale,
+                          const TensorImpl& out) {
+  each_index(out.sizes(), [&](const Index& at) {
+    set(out, at, direct_sum(n, at[1], true, scale, [&](int64_t j) {
+          const double w = window ? get<double>(*window, {j}) : 1;
+          return Complex<double>{get<double>(signal, {at[0], at[2] * hop + j}) * w, 0};
+        }));
+  });
 }
 void fft_to_real_reference(const TensorImpl& in, int dim, double scale, const TensorImpl& out) {
   const auto d = static_cast<size_t>(dim);

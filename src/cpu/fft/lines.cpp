@@ -172,6 +172,90 @@ void transform_lines(const Plan<T>& plan, const Complex<T>* in, const Lines& fro
   });
 }
 
+namespace {
+// Where some lines start.
+template <class P, int kMost> struct Starts {
+  P line[kMost];
+  Starts(P origin, const Lines& lines, int64_t first, int count) {
+    int64_t inner = first % lines.inner_count, outer = first / lines.inner_count;
+    for (int v = 0; v < count; ++v) {
+      line[v] = origin + outer * lines.outer_step + inner * lines.inner_step;
+      if (++inner < lines.inner_count) continue;
+      inner = 0;
+      ++outer;
+    }
+  }
+};
+template <class T> constexpr int kMostPairLines = 2 * 64 / static_cast<int>(sizeof(T));  // of the widest vectors
+
+// Lane v gets line v as its real part and line v + width as its imaginary part.
+template <class T>
+void gather_real(const T* in, const Lines& from, int64_t first, int count, int64_t n, const T* window, Parts<T> out) {
+  const int width = lanes<T>();
+  const Starts<const T*, kMostPairLines<T>> starts(in, from, first, count);
+  const auto part = [&](int begin, int end, T* to) {
+    if (end - begin == width && adjacent(from, first + begin, width)) {
+      const T* row = starts.line[begin];
+      for (int64_t i = 0; i < n; ++i) {
+        const T w = window ? window[i] : T(1);
+        for (int v = 0; v < width; ++v) to[i * width + v] = row[i * from.stride + v] * w;
+      }
+      return;
+    }
+    if (end - begin < width) std::fill_n(to, n * width, T(0));
+    for (int64_t block = 0; block < n; block += kLineBlock)
+      for (int v = begin; v < end; ++v) {
+        const T* line = starts.line[v];
+        T* lane = to + (v - begin);
+        const int64_t stop = std::min(n, block + kLineBlock);
+        if (window)
+          for (int64_t i = block; i < stop; ++i) lane[i * width] = line[i * from.stride] * window[i];
+        else
+          for (int64_t i = block; i < stop; ++i) lane[i * width] = line[i * from.stride];
+      }
+  };
+  part(0, std::min(count, width), out.re);
+  part(width, std::max(count, width), out.im);
+}
+template <class T>
+void scatter_real(Parts<T> in, const Lines& to, int64_t first, int count, int64_t n, T scale, Complex<T>* out) {
+  const int width = lanes<T>();
+  const int64_t bins = n / 2 + 1;
+  if (count == 2 * width && adjacent(to, first, count)) {
+    Complex<T>* row = out + to.start(first);
+    for (int64_t k = 0; k < bins; ++k) split_pair(in, k, n, scale, row + k * to.stride);
+    return;
+  }
+  Complex<T> rows[kLineBlock * kMostPairLines<T>];
+  const Starts<Complex<T>*, kMostPairLines<T>> starts(out, to, first, count);
+  for (int64_t block = 0; block < bins; block += kLineBlock) {
+    const int64_t stop = std::min(bins, block + kLineBlock);
+    for (int64_t k = block; k < stop; ++k) split_pair(in, k, n, scale, rows + (k - block) * 2 * width);
+    for (int v = 0; v < count; ++v)
+      for (int64_t k = block; k < stop; ++k) starts.line[v][k * to.stride] = rows[(k - block) * 2 * width + v];
+  }
+}
+}  // namespace
+
+template <class T>
+void transform_real_lines(const Plan<T>& plan, const T* in, const Lines& from, const T* window, Complex<T>* out,
+                          const Lines& to, int64_t count, T scale) {
+  const int width = 2 * lanes<T>();
+  const bool by_outer = to.inner_step == 1 && to.inner_count >= width && to.inner_count < count;
+  const int64_t group = by_outer ? to.inner_count : count, groups = count / group;
+  const int64_t blocks = (group + width - 1) / width;
+  parallel_for(groups * blocks, std::max<int64_t>(1, kGrain / (plan.n * width)), [&](int64_t begin, int64_t end) {
+    Pairs<T> buffers(plan.n * width / 2);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t within = i % blocks * width, first = i / blocks * group + within;
+      const int some = static_cast<int>(std::min<int64_t>(width, group - within));
+      gather_real(in, from, first, some, plan.n, window, buffers.data);
+      const Parts<T> result = run_passes(plan, buffers.data, buffers.work);
+      scatter_real(result, to, first, some, plan.n, scale, out);
+    }
+  });
+}
+
 template <class T>
 void transform_line(const Plan<T>& plan, const Complex<T>* in, Complex<T>* out, bool forward, T scale) {
   const Lines one{1, 0, 0, 1};
@@ -182,6 +266,10 @@ template void transform_lines(const Plan<float>&, const Complex<float>*, const L
                               int64_t, bool, float);
 template void transform_lines(const Plan<double>&, const Complex<double>*, const Lines&, Complex<double>*, const Lines&,
                               int64_t, bool, double);
+template void transform_real_lines(const Plan<float>&, const float*, const Lines&, const float*, Complex<float>*,
+                                   const Lines&, int64_t, float);
+template void transform_real_lines(const Plan<double>&, const double*, const Lines&, const double*, Complex<double>*,
+                                   const Lines&, int64_t, double);
 template void transform_line(const Plan<float>&, const Complex<float>*, Complex<float>*, bool, float);
 template void transform_line(const Plan<double>&, const Complex<double>*, Complex<double>*, bool, double);
 

@@ -19,6 +19,12 @@ void transform_lines(const Plan<T>& plan, const Complex<T>* in, const Lines& fro
 template <class T>
 void transform_line(const Plan<T>& plan, const Complex<T>* in, Complex<T>* out, bool forward, T scale);
 
+// out = the first n / 2 + 1 elements of the forward transform of each of `count` real lines, times `window` (null: ones) and
+// `scale`. Two lines are transformed as one complex line. For lengths whose plan has stages.
+template <class T>
+void transform_real_lines(const Plan<T>& plan, const T* in, const Lines& from, const T* window, Complex<T>* out,
+                          const Lines& to, int64_t count, T scale);
+
 // Stockham passes over [n][lanes] elements with separate real and imaginary parts. `work` is as large as the data: the result
 // is in one of them, which is returned.
 template <class T> struct Parts { T *re, *im; };
@@ -29,6 +35,9 @@ template <class T>
 void split_rows(const Complex<T>* in, int64_t stride, int64_t n, int count, bool exchange, Parts<T> out);
 template <class T>
 void join_rows(Parts<T> in, int64_t n, Complex<T>* out, int64_t stride, int count, bool exchange, T scale);
+// Row k of the spectra of two real lines per lane, from rows k and n - k of the transform of first + i second: `lanes` complex
+// numbers of the first lines, then as many of the second.
+template <class T> void split_pair(Parts<T> in, int64_t k, int64_t n, T scale, Complex<T>* out);
 // Multiplies row k of column block j by the twiddle factors of a long plan.
 template <class T> void multiply_twiddles(const LongPlan<T>& plan, int64_t first_column, int count, Parts<T> data);
 

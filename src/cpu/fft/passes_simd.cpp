@@ -111,27 +111,54 @@ void pass(D d, const Stage<T>& stage, Parts<T> in, Parts<T> out) {
   }
 }
 
-// Any radix, by direct summation.
+// Any odd radix, by direct summation: elements j and r - j have conjugate roots, so that their sum is multiplied by the real
+// part and their difference by the imaginary part, for results k and r - k at once.
 template <class D, class T = hn::TFromD<D>> void pass_any(D d, const Stage<T>& stage, Parts<T> in, Parts<T> out) {
   using V = hn::Vec<D>;
-  const int r = stage.radix;
+  constexpr int kMostPairs = cpu::fft::kMaxRadix / 2;
+  const int r = stage.radix, pairs = r / 2;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t row = stage.stride * lanes, apart = row * stage.groups;
   const Complex<T>* w = stage.twiddles.data();
   for (int64_t p = 0; p < stage.groups; ++p, w += r - 1) {
     const T *re = in.re + p * row, *im = in.im + p * row;
     T *to_re = out.re + p * r * row, *to_im = out.im + p * r * row;
+    const auto put = [&](int64_t at, int k, Pair<V> value) HWY_ATTR {
+      if (stage.groups > 1) value = value * Pair<V>{hn::Set(d, w[k - 1].re), hn::Set(d, w[k - 1].im)};
+      hn::StoreU(value.re, d, to_re + at + k * row);
+      hn::StoreU(value.im, d, to_im + at + k * row);
+    };
     for (int64_t q = 0; q < row; q += lanes) {
-      for (int k = 0; k < r; ++k) {
-        Pair<V> sum{hn::LoadU(d, re + q), hn::LoadU(d, im + q)};
-        for (int j = 1, e = k; j < r; ++j, e = e + k < r ? e + k : e + k - r) {
+      alignas(64) T sums[kMostPairs * 4 * HWY_MAX_BYTES / sizeof(T)];
+      const Pair<V> first{hn::LoadU(d, re + q), hn::LoadU(d, im + q)};
+      Pair<V> total = first;
+      for (int j = 1; j <= pairs; ++j) {
+        const Pair<V> a{hn::LoadU(d, re + q + j * apart), hn::LoadU(d, im + q + j * apart)},
+          b{hn::LoadU(d, re + q + (r - j) * apart), hn::LoadU(d, im + q + (r - j) * apart)};
+        const Pair<V> sum = a + b, difference = a - b;
+        T* at = sums + (j - 1) * 4 * lanes;
+        hn::Store(sum.re, d, at);
+        hn::Store(sum.im, d, at + lanes);
+        hn::Store(difference.re, d, at + 2 * lanes);
+        hn::Store(difference.im, d, at + 3 * lanes);
+        total = total + sum;
+      }
+      hn::StoreU(total.re, d, to_re + q);
+      hn::StoreU(total.im, d, to_im + q);
+      for (int k = 1; k <= pairs; ++k) {
+        Pair<V> even = first;                          // the part with cosines
+        V odd_re = hn::Zero(d), odd_im = hn::Zero(d);  // the part with sines, divided by i
+        for (int j = 1, e = k; j <= pairs; ++j, e = e + k < r ? e + k : e + k - r) {
           const Complex<T> root = stage.roots[static_cast<size_t>(e)];
-          const Pair<V> a{hn::LoadU(d, re + q + j * apart), hn::LoadU(d, im + q + j * apart)};
-          sum = sum + a * Pair<V>{hn::Set(d, root.re), hn::Set(d, root.im)};
+          const T* at = sums + (j - 1) * 4 * lanes;
+          const V c = hn::Set(d, root.re), s = hn::Set(d, root.im);
+          even.re = hn::MulAdd(c, hn::Load(d, at), even.re);
+          even.im = hn::MulAdd(c, hn::Load(d, at + lanes), even.im);
+          odd_re = hn::MulAdd(s, hn::Load(d, at + 2 * lanes), odd_re);
+          odd_im = hn::MulAdd(s, hn::Load(d, at + 3 * lanes), odd_im);
         }
-        if (k) sum = sum * Pair<V>{hn::Set(d, w[k - 1].re), hn::Set(d, w[k - 1].im)};
-        hn::StoreU(sum.re, d, to_re + q + k * row);
-        hn::StoreU(sum.im, d, to_im + q + k * row);
+        put(q, k, {hn::Sub(even.re, odd_im), hn::Add(even.im, odd_re)});
+        put(q, r - k, {hn::Add(even.re, odd_im), hn::Sub(even.im, odd_re)});
       }
     }
   }
@@ -195,6 +222,24 @@ void join(Parts<T> in, int64_t n, Complex<T>* out, int64_t stride, int count, bo
   }
 }
 
+template <class T> void pair_row(Parts<T> in, int64_t k, int64_t n, T scale, Complex<T>* out) {
+  const hn::ScalableTag<T> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t a = k * lanes, b = (k == 0 ? 0 : n - k) * lanes;
+  const auto half = hn::Set(d, scale / 2);
+  const auto x = hn::LoadU(d, in.re + a), y = hn::LoadU(d, in.im + a), u = hn::LoadU(d, in.re + b),
+             v = hn::LoadU(d, in.im + b);
+  const auto first_re = hn::Mul(half, hn::Add(x, u)), first_im = hn::Mul(half, hn::Sub(y, v)),
+             second_re = hn::Mul(half, hn::Add(y, v)), second_im = hn::Mul(half, hn::Sub(u, x));
+#if HWY_TARGET != HWY_SCALAR
+  hn::StoreInterleaved2(first_re, first_im, d, &out->re);
+  hn::StoreInterleaved2(second_re, second_im, d, &out[lanes].re);
+#else
+  out[0] = {hn::GetLane(first_re), hn::GetLane(first_im)};
+  out[1] = {hn::GetLane(second_re), hn::GetLane(second_im)};
+#endif
+}
+
 template <class T> void twiddles(const LongPlan<T>& plan, int64_t first, int count, Parts<T> data) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
@@ -253,6 +298,12 @@ void TwiddlesF32(const LongPlan<float>& plan, int64_t first, int count, Parts<fl
 void TwiddlesF64(const LongPlan<double>& plan, int64_t first, int count, Parts<double> data) {
   twiddles(plan, first, count, data);
 }
+void PairRowF32(Parts<float> in, int64_t k, int64_t n, float scale, Complex<float>* out) {
+  pair_row(in, k, n, scale, out);
+}
+void PairRowF64(Parts<double> in, int64_t k, int64_t n, double scale, Complex<double>* out) {
+  pair_row(in, k, n, scale, out);
+}
 int LanesF32() { return static_cast<int>(hn::Lanes(hn::ScalableTag<float>())); }
 int LanesF64() { return static_cast<int>(hn::Lanes(hn::ScalableTag<double>())); }
 
@@ -272,6 +323,8 @@ HWY_EXPORT(JoinF32);
 HWY_EXPORT(JoinF64);
 HWY_EXPORT(TwiddlesF32);
 HWY_EXPORT(TwiddlesF64);
+HWY_EXPORT(PairRowF32);
+HWY_EXPORT(PairRowF64);
 HWY_EXPORT(LanesF32);
 HWY_EXPORT(LanesF64);
 }  // namespace
@@ -304,6 +357,12 @@ template <> void multiply_twiddles(const LongPlan<float>& plan, int64_t first, i
 }
 template <> void multiply_twiddles(const LongPlan<double>& plan, int64_t first, int count, Parts<double> data) {
   HWY_DYNAMIC_DISPATCH(TwiddlesF64)(plan, first, count, data);
+}
+template <> void split_pair(Parts<float> in, int64_t k, int64_t n, float scale, Complex<float>* out) {
+  HWY_DYNAMIC_DISPATCH(PairRowF32)(in, k, n, scale, out);
+}
+template <> void split_pair(Parts<double> in, int64_t k, int64_t n, double scale, Complex<double>* out) {
+  HWY_DYNAMIC_DISPATCH(PairRowF64)(in, k, n, scale, out);
 }
 template <> int lanes<float>() { return HWY_DYNAMIC_DISPATCH(LanesF32)(); }
 template <> int lanes<double>() { return HWY_DYNAMIC_DISPATCH(LanesF64)(); }

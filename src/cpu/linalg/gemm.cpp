@@ -385,6 +385,19 @@ void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c) {
         out = static_cast<int64_t>(static_cast<uint64_t>(alpha) * sum + static_cast<uint64_t>(g.accumulate ? out : 0));
       }
     });
+  if (g.c_n == 1 && g.b_n == 1) {
+    constexpr int64_t kTogether = 32;  // rows of one piece of work
+    const int64_t pieces = (g.m + kTogether - 1) / kTogether, work = std::min(g.m, kTogether) * g.n * g.k;
+    return parallel_for(g.batches() * pieces, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work)),
+                        [&](int64_t begin, int64_t end) {
+                          for (int64_t i = begin; i < end; ++i) {
+                            int64_t ao, bo, co;
+                            g.offsets(i / pieces, ao, bo, co);
+                            const int64_t first = i % pieces * kTogether;
+                            integer_rows(g, a + ao, b + bo, c + co, first, std::min(g.m, first + kTogether));
+                          }
+                        });
+  }
   parallel_for(
     g.batches() * g.m, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, g.n * g.k)), [&](int64_t begin, int64_t end) {
       for (int64_t r = begin; r < end; ++r) {
@@ -397,13 +410,9 @@ void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c) {
           const uint64_t f =
             static_cast<uint64_t>(alpha) * static_cast<uint64_t>(x[p * g.a_k]);  // unsigned: wraps, as in PyTorch
           const int64_t* y = b + bo + p * g.b_k;
-          if (g.c_n == 1 && g.b_n == 1)  // constant steps, so that the compiler vectorizes it
-            for (int64_t j = 0; j < g.n; ++j)
-              out[j] = static_cast<int64_t>(static_cast<uint64_t>(out[j]) + f * static_cast<uint64_t>(y[j]));
-          else
-            for (int64_t j = 0; j < g.n; ++j)
-              out[j * g.c_n] =
-                static_cast<int64_t>(static_cast<uint64_t>(out[j * g.c_n]) + f * static_cast<uint64_t>(y[j * g.b_n]));
+          for (int64_t j = 0; j < g.n; ++j)
+            out[j * g.c_n] =
+              static_cast<int64_t>(static_cast<uint64_t>(out[j * g.c_n]) + f * static_cast<uint64_t>(y[j * g.b_n]));
         }
       }
     });

@@ -28,7 +28,9 @@ struct Gemm : Product {
 // Register tiles (Highway). The same bits for any thread count: a thread owns whole tiles of c.
 void gemm_simd(const Gemm& g, const float* a, const float* b, float* c);
 void gemm_simd(const Gemm& g, const double* a, const double* b, double* c);
-void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c);  // plain loops
+void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c);
+// Rows [first, last) of one product of integers, with unit strides along n.
+void integer_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c, int64_t first, int64_t last);
 // A bfloat16 matrix with unit stride along k times a vector, or two vectors; false if it is something else.
 bool gemv_bf16(const Gemm& g, const BFloat16* a, const BFloat16* b, BFloat16* c);
 bool gemm_small(const Gemm& g);  // fits the L1 cache: no threads, no library call

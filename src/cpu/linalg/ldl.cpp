@@ -1,6 +1,7 @@
 #include "cpu/linalg/ldl.h"
 
 #include <cmath>
+#include <vector>
 
 #include "cpu/linalg/reflectors.h"
 
@@ -11,6 +12,7 @@ template <class T> struct Ldl {
   T* a;
   int64_t n;
   bool hermitian;
+  T* factors;  // for 2 n numbers
 
   T& at(int64_t i, int64_t j) const { return a[i * n + j]; }
   T turned(T z) const { return hermitian ? conjugate(z) : z; }
@@ -31,25 +33,36 @@ template <class T> struct Ldl {
     at(j, i) = turned(at(j, i));
     std::swap(at(i, i), at(j, j));
   }
+  // By rows, whose elements are adjacent: `factors` has the factor of each column.
   void eliminate_one(int64_t k) const {
     const T inverse = T(1) / at(k, k);
-    for (int64_t j = k + 1; j < n; ++j) {
-      const T factor = times(inverse, turned(at(j, k)));
-      for (int64_t i = j; i < n; ++i) at(i, j) -= times(at(i, k), factor);
-      make_real(j);
+    for (int64_t j = k + 1; j < n; ++j) factors[j] = times(inverse, turned(at(j, k)));
+    for (int64_t i = k + 1; i < n; ++i) {
+      const T x = at(i, k);
+      T* row = a + i * n;
+      for (int64_t j = k + 1; j <= i; ++j) row[j] -= times(x, factors[j]);
+      make_real(i);
     }
     for (int64_t i = k + 1; i < n; ++i) at(i, k) *= inverse;
   }
   void eliminate_two(int64_t k) const {
     const T beside = at(k + 1, k), first = at(k, k), second = at(k + 1, k + 1);
     const T determinant = first * second - beside * turned(beside);
-    for (int64_t j = k + 2; j < n; ++j) {  // a row of L is the row of A times the inverse of the block
+    T *left = factors, *right = factors + n;  // a row of L is the row of A times the inverse of the block
+    for (int64_t j = k + 2; j < n; ++j) {
       const T x = at(j, k), y = at(j, k + 1);
-      const T left = (x * second - y * beside) / determinant, right = (y * first - x * turned(beside)) / determinant;
-      for (int64_t i = j; i < n; ++i) at(i, j) -= times(at(i, k), turned(left)) + times(at(i, k + 1), turned(right));
-      make_real(j);
-      at(j, k) = left;
-      at(j, k + 1) = right;
+      left[j] = turned((x * second - y * beside) / determinant);
+      right[j] = turned((y * first - x * turned(beside)) / determinant);
+    }
+    for (int64_t i = k + 2; i < n; ++i) {
+      const T x = at(i, k), y = at(i, k + 1);
+      T* row = a + i * n;
+      for (int64_t j = k + 2; j <= i; ++j) row[j] -= times(x, left[j]) + times(y, right[j]);
+      make_real(i);
+    }
+    for (int64_t j = k + 2; j < n; ++j) {
+      at(j, k) = turned(left[j]);
+      at(j, k + 1) = turned(right[j]);
     }
   }
 
@@ -96,7 +109,8 @@ template <class T> struct Ldl {
 }  // namespace
 
 template <class T> int64_t ldl_factor(T* a, int64_t n, int32_t* pivots, bool hermitian) {
-  return Ldl<T>{a, n, hermitian}.run(pivots);
+  std::vector<T> factors(static_cast<size_t>(2 * n));
+  return Ldl<T>{a, n, hermitian, factors.data()}.run(pivots);
 }
 template int64_t ldl_factor(double*, int64_t, int32_t*, bool);
 template int64_t ldl_factor(std::complex<double>*, int64_t, int32_t*, bool);

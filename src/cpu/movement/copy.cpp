@@ -16,6 +16,7 @@ namespace strata::cpu {
 
 constexpr int64_t kGrain = 1 << 15;          // bytes per piece of parallel work
 constexpr int64_t kShortRow = 16;            // elements
+constexpr int64_t kMediumRow = 512;          // bytes
 constexpr int64_t kStreamBytes = 16 << 20;   // larger outputs bypass the cache
 constexpr int64_t kTall = 1024, kWide = 64;  // rows and columns of a transposed block, in elements
 
@@ -127,22 +128,45 @@ template <class T> void copy_short_rows(const PairWalk& w, T* dst, const T* src)
   });
 }
 
+// n elements with one value.
+template <class T> void fill_run(T* to, int64_t n, T value) {
+  if (n < 16) {
+    std::fill_n(to, n, value);
+    return;
+  }
+  T block[16 / sizeof(T)];
+  std::fill_n(block, std::size(block), value);
+  repeat_block(to, block, static_cast<size_t>(n) * sizeof(T));
+}
+
+// Rows of some vectors: several are copied in one call.
+template <class T> void copy_medium_rows(const PairWalk& w, T* dst, const T* src) {
+  const int k = w.n - 1;
+  const int64_t length = w.size[k], element = sizeof(T), to_step = w.a[k - 1] * element,
+                from_step = w.b[k - 1] * element;
+  PairWalk rows = w;
+  rows.n = k;
+  rows.count = w.count / length;
+  each_row(rows, length * element, [&](int64_t d, int64_t s, int64_t n) {
+    copy_runs(dst + d, to_step, src + s, from_step, n, static_cast<size_t>(length * element));
+  });
+}
+
 template <class T> void copy_same_type(const PairWalk& w, T* dst, const T* src) {
   const int k = w.n - 1;
   const int64_t da = w.n ? w.a[k] : 1, sb = w.n ? w.b[k] : 1;
   if (w.n >= 2 && w.size[k] < kShortRow && transposed_dim<T>(w) < 0) return copy_short_rows(w, dst, src);
+  if (w.n >= 2 && da == 1 && sb == 1 && w.size[k] * static_cast<int64_t>(sizeof(T)) <= kMediumRow)
+    return copy_medium_rows(w, dst, src);
   if (da == 1 && sb == 1)
     return each_row(w, sizeof(T), [&](int64_t d, int64_t s, int64_t n) {
       copy_run(dst + d, src + s, static_cast<size_t>(n) * sizeof(T));
     });
   if (da == 1 && sb == 0)
-    return each_row(w, sizeof(T), [&](int64_t d, int64_t s, int64_t n) { std::fill_n(dst + d, n, src[s]); });
-  if (da == 1 && sb == -1)  // a constant step, so that the compiler vectorizes it
-    return each_row(w, sizeof(T), [&](int64_t d, int64_t s, int64_t n) {
-      T* __restrict to = dst + d;
-      const T* __restrict from = src + s;
-      for (int64_t i = 0; i < n; ++i) to[i] = from[-i];
-    });
+    return each_row(w, sizeof(T), [&](int64_t d, int64_t s, int64_t n) { fill_run(dst + d, n, src[s]); });
+  if (da == 1 && sb == -1 && sizeof(T) <= 8)
+    return each_row(w, sizeof(T),
+                    [&](int64_t d, int64_t s, int64_t n) { reverse_run(dst + d, src + s, n, sizeof(T)); });
   const int j = transposed_dim<T>(w);
   if (j < 0)
     return each_row(w, 4 * sizeof(T), [&](int64_t d, int64_t s, int64_t n) {
@@ -216,20 +240,6 @@ void copy_reference(const TensorImpl& dst, const TensorImpl& src) {
     }
     convert(dst.data + d * to, 1, src.data + s * from, 1, 1);
   }
-}
-
-// Longer runs repeat their first elements: memcpy uses the widest vectors of the processor, this file the narrowest.
-template <class T> static void fill_run(T* to, int64_t n, T value) {
-  constexpr int64_t kBlock = 4096 / sizeof(T);
-  constexpr T kZero{};
-  if (std::memcmp(&value, &kZero, sizeof(T)) == 0) {
-    std::memset(static_cast<void*>(to), 0, static_cast<size_t>(n) * sizeof(T));
-    return;
-  }
-  const int64_t first = std::min(n, kBlock);
-  std::fill_n(to, first, value);
-  for (int64_t i = first; i < n; i += kBlock)
-    std::memcpy(to + i, to, static_cast<size_t>(std::min(kBlock, n - i)) * sizeof(T));
 }
 
 void fill(const TensorImpl& dst, Scalar value) {

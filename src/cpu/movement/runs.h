@@ -36,6 +36,13 @@ inline void repeat_each(const From* from, int64_t step, int64_t n, int64_t times
 // if the two addresses are aligned differently.
 void copy_run(void* dst, const void* src, size_t bytes);
 
+// The same for `rows` runs, whose beginnings are dst_step and src_step bytes apart.
+void copy_runs(void* dst, int64_t dst_step, const void* src, int64_t src_step, int64_t rows, size_t bytes);
+// Fills `bytes` with copies of 16 bytes, the last of them cut off.
+void repeat_block(void* dst, const void* block, size_t bytes);
+// n elements of `size` bytes (1, 2, 4 or 8) in the opposite order: dst[i] = last[-i].
+void reverse_run(void* dst, const void* last, int64_t n, size_t size);
+
 // Contiguous runs of the narrow floats, with hardware instructions.
 void half_to_float(const Half* src, float* dst, size_t n);
 void float_to_half(const float* src, Half* dst, size_t n);

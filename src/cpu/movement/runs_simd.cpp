@@ -59,7 +59,23 @@ void FloatToBfloat(const float* src, BFloat16* dst, size_t n) {
   const hn::Rebind<int32_t, decltype(d)> di;
   const hn::Rebind<uint32_t, decltype(d)> du;
   const hn::Rebind<uint16_t, decltype(d)> dn;
-  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
+  // Two vectors without NaN: the result is the upper halves of the rounded bits.
+  const hn::ScalableTag<uint16_t> both;
+  const size_t lanes = hn::Lanes(d);
+  const auto rounded_bits = [&](auto x) HWY_ATTR {
+    const auto u = hn::BitCast(du, x);
+    const auto odd = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1u));
+    return hn::BitCast(both, hn::Add(hn::Add(u, hn::Set(du, 0x7fffu)), odd));
+  };
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const auto x = hn::LoadU(d, src + i), y = hn::LoadU(d, src + i + lanes);
+    if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Or(hn::IsNaN(x), hn::IsNaN(y))))) {
+      for (size_t k = i; k < i + 2 * lanes; ++k) dst[k] = BFloat16(src[k]);
+      continue;
+    }
+    hn::StoreU(hn::ConcatOdd(both, rounded_bits(y), rounded_bits(x)), both, reinterpret_cast<uint16_t*>(dst) + i);
+  }
+  for (; i + lanes <= n; i += lanes) {
     const auto x = hn::LoadU(d, src + i);
     const auto u = hn::BitCast(du, x);
     const auto odd = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1u));
@@ -166,6 +182,45 @@ void CopyRun(void* dst, const void* src, size_t bytes) {
 #endif
   std::memcpy(to, from, bytes);
 }
+void CopyRuns(void* dst, int64_t dst_step, const void* src, int64_t src_step, int64_t rows, size_t bytes) {
+  auto* to = static_cast<uint8_t*>(dst);
+  const auto* from = static_cast<const uint8_t*>(src);
+  for (int64_t r = 0; r < rows; ++r, to += dst_step, from += src_step) CopyRun(to, from, bytes);
+}
+void RepeatBlock(void* dst, const void* block, size_t bytes) {
+  auto* to = static_cast<uint8_t*>(dst);
+  size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<uint8_t> d;
+  const size_t step = hn::Lanes(d);
+  const auto v = hn::LoadDup128(d, static_cast<const uint8_t*>(block));
+  for (; i + 4 * step <= bytes; i += 4 * step) {
+    hn::StoreU(v, d, to + i);
+    hn::StoreU(v, d, to + i + step);
+    hn::StoreU(v, d, to + i + 2 * step);
+    hn::StoreU(v, d, to + i + 3 * step);
+  }
+  for (; i + step <= bytes; i += step) hn::StoreU(v, d, to + i);
+#endif
+  for (; i < bytes; i += 16) std::memcpy(to + i, block, HWY_MIN(bytes - i, size_t{16}));
+}
+template <class T> void reverse(T* HWY_RESTRICT to, const T* HWY_RESTRICT last, int64_t n) {
+  int64_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  if constexpr (sizeof(T) > 1) {
+    const hn::ScalableTag<T> d;
+    const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+    for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Reverse(d, hn::LoadU(d, last - i - lanes + 1)), d, to + i);
+  }
+#endif
+  for (; i < n; ++i) to[i] = last[-i];
+}
+void ReverseRun(void* dst, const void* last, int64_t n, size_t size) {
+  if (size == 1) reverse(static_cast<uint8_t*>(dst), static_cast<const uint8_t*>(last), n);
+  else if (size == 2) reverse(static_cast<uint16_t*>(dst), static_cast<const uint16_t*>(last), n);
+  else if (size == 4) reverse(static_cast<uint32_t*>(dst), static_cast<const uint32_t*>(last), n);
+  else reverse(static_cast<uint64_t*>(dst), static_cast<const uint64_t*>(last), n);
+}
 void LoadBools(uint8_t* dst, const std::byte* src, int64_t stride, int64_t n) {
   if (stride == 1)
     for (int64_t i = 0; i < n; ++i) dst[i] = src[i] != std::byte{0};
@@ -193,9 +248,19 @@ HWY_EXPORT(LoadI64);
 HWY_EXPORT(StoreI64);
 HWY_EXPORT(LoadBools);
 HWY_EXPORT(CopyRun);
+HWY_EXPORT(CopyRuns);
+HWY_EXPORT(RepeatBlock);
+HWY_EXPORT(ReverseRun);
 }  // namespace
 namespace cpu {
 void copy_run(void* dst, const void* src, size_t bytes) { HWY_DYNAMIC_DISPATCH(CopyRun)(dst, src, bytes); }
+void copy_runs(void* dst, int64_t dst_step, const void* src, int64_t src_step, int64_t rows, size_t bytes) {
+  HWY_DYNAMIC_DISPATCH(CopyRuns)(dst, dst_step, src, src_step, rows, bytes);
+}
+void repeat_block(void* dst, const void* block, size_t bytes) { HWY_DYNAMIC_DISPATCH(RepeatBlock)(dst, block, bytes); }
+void reverse_run(void* dst, const void* last, int64_t n, size_t size) {
+  HWY_DYNAMIC_DISPATCH(ReverseRun)(dst, last, n, size);
+}
 void half_to_float(const Half* src, float* dst, size_t n) { HWY_DYNAMIC_DISPATCH(HalfToFloat)(src, dst, n); }
 void float_to_half(const float* src, Half* dst, size_t n) { HWY_DYNAMIC_DISPATCH(FloatToHalf)(src, dst, n); }
 void bfloat_to_float(const BFloat16* src, float* dst, size_t n) { HWY_DYNAMIC_DISPATCH(BfloatToFloat)(src, dst, n); }

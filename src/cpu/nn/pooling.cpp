@@ -39,13 +39,14 @@ class Windows {
   std::vector<Window> along_[3];
 };
 
+constexpr int64_t kLongRun = 32;  // elements from which on a SIMD reduction is faster
+
 template <class T> T divisor_of(const PoolShape& p, const Window& a, const Window& b, const Window& c) {
   if (p.divisor) return static_cast<T>(p.divisor);
   return static_cast<T>(p.include_pad ? a.full * b.full * c.full : (a.hi - a.lo) * (b.hi - b.lo) * (c.hi - c.lo));
 }
 // The sum of a window's elements. Windows of whole rows (or planes) are one long run; long runs use the SIMD sum.
 template <class T> T window_sum(const PoolShape& p, const T* in, const Window& a, const Window& b, const Window& c) {
-  constexpr int64_t kLongRun = 32;
   const bool rows = c.hi - c.lo == p.in[2], planes = rows && b.hi - b.lo == p.in[1];
   const int64_t run = (c.hi - c.lo) * (rows ? b.hi - b.lo : 1) * (planes ? a.hi - a.lo : 1);
   T sum = 0;
@@ -74,6 +75,16 @@ template <class T> void max_windows(const PoolShape& p, const T* x, T* y, int64_
       for (int64_t i = a.lo; i < a.hi; i += a.step)
         for (int64_t j = b.lo; j < b.hi; j += b.step) {
           const int64_t row = (i * p.in[1] + j) * p.in[2];
+          if constexpr (std::is_floating_point_v<T>)
+            if (c.step == 1 && c.hi - c.lo >= kLongRun) {
+              const T most = static_cast<T>(fold_table<T>(Fold::Max).run(in + row + c.lo, c.hi - c.lo));
+              if (most <= best) continue;
+              if (most > best) {  // not NaN, of which the loop below finds the last
+                best = most;
+                where = std::find(in + row + c.lo, in + row + c.hi, most) - in;
+                continue;
+              }
+            }
           for (int64_t k = c.lo; k < c.hi; k += c.step) {
             const T v = in[row + k];
             if (v > best || v != v) {

@@ -9,12 +9,14 @@
 
 #include "base/parallel.h"
 #include "cpu/lines.h"
+#include "cpu/order/select.h"
 #include "cpu/order/sort_keys.h"
 
 namespace strata::cpu {
 namespace {
 
-constexpr int64_t kSmall = 384;     // below: comparison sort, since buckets would cost more than the elements
+constexpr int64_t kSmall = 64;      // below: comparison sort, since buckets would cost more than the elements
+constexpr int64_t kMedium = 1024;   // below: smaller digits
 constexpr int64_t kLong = 1 << 17;  // above: one row keeps several threads busy
 
 // The smallest element, if all are 64-bit integers within 2^32 of it: then half the bits are enough for a key.
@@ -60,7 +62,8 @@ void check_length(int64_t n, const char* op) {
 }
 
 template <class E> E* sort_entries(E* entries, E* other, int64_t n) {
-  if (n > kSmall) return radix_sort(entries, other, n);
+  if (n > kMedium) return radix_sort<11>(entries, other, n);
+  if (n > kSmall) return radix_sort<8>(entries, other, n);
   std::sort(entries, entries + n);
   return entries;
 }
@@ -127,13 +130,57 @@ void sort_long_row(const Lines& from, int64_t row, bool descending, uint64_t bas
   parallel_for(n, 1 << 14, [&](int64_t begin, int64_t end) { put_row(from, row, a, begin, end, values, indices); });
 }
 
-// body(row, entries in order of index, a scratch array of the same length) for all rows.
+// body(row, entries in order of index, a scratch array of twice the length) for all rows.
 template <class E, class Body> void for_rows(const Lines& from, bool descending, uint64_t base, const Body& body) {
   parallel_for(from.count(), from.grain(1 << 13), [&](int64_t begin, int64_t end) {
-    std::vector<E> entries(static_cast<size_t>(from.length())), other(static_cast<size_t>(from.length()));
+    std::vector<E> entries(static_cast<size_t>(from.length())), other(2 * static_cast<size_t>(from.length()));
     for (int64_t r = begin; r < end; ++r) {
       make_entries<E>(from.dtype(), from.at(r), from.stride(), from.length(), 0, descending, base, entries.data());
       body(r, entries.data(), other.data());
+    }
+  });
+}
+
+constexpr int64_t kFewBest = 64;
+
+// Puts an entry in its place among k sorted ones, of which the last is dropped.
+template <class E> void insert_last(E* sorted, int64_t k, E e) {
+  int64_t j = k - 1;
+  for (; j > 0 && e < sorted[j - 1]; --j) sorted[j] = sorted[j - 1];
+  sorted[j] = e;
+}
+// The k best of rows of floats of up to 32 bits: SIMD skips all that are not better than the last of the best so far.
+void few_best(const Lines& from, int64_t k, bool largest, const Lines& values, const Lines& indices) {
+  const int64_t n = from.length();
+  const uint32_t flip = largest ? ~uint32_t{0} : 0;
+  parallel_for(from.count(), from.grain(), [&](int64_t begin, int64_t end) {
+    Packed best[kFewBest];
+    std::vector<float> converted(from.dtype() == DType::F32 ? 0 : static_cast<size_t>(n));
+    for (int64_t r = begin; r < end; ++r) {
+      const float* x = from.read<float>(r, converted.data());
+      make_words(x, k, 0, flip, &best->word);
+      std::sort(best, best + k);
+      for (int64_t i = next_below(x, k, n, flip, best[k - 1].key()); i < n;
+           i = next_below(x, i + 1, n, flip, best[k - 1].key()))
+        insert_last(best, k, Packed::make(key_of<uint32_t>(x[i]) ^ flip, i));
+      put_row(from, r, best, 0, k, &values, &indices);
+    }
+  });
+}
+
+void few_best_integers(const Lines& from, int64_t k, bool largest, const Lines& values, const Lines& indices) {
+  const int64_t n = from.length();
+  const uint64_t flip = largest ? ~uint64_t{0} : 0;
+  parallel_for(from.count(), from.grain(), [&](int64_t begin, int64_t end) {
+    Pair best[kFewBest];
+    for (int64_t r = begin; r < end; ++r) {
+      const auto* x = from.data<int64_t>(r);
+      make_entries<Pair>(DType::I64, from.at(r), 1, k, 0, largest, 0, best);
+      std::sort(best, best + k);
+      const auto next = [&](int64_t i) { return next_beyond(x, i, n, largest, x[best[k - 1].place()]); };
+      for (int64_t i = next(k); i < n; i = next(i + 1))
+        insert_last(best, k, Pair::make(key_of<uint64_t>(x[i]) ^ flip, i));
+      put_row(from, r, best, 0, k, &values, &indices);
     }
   });
 }
@@ -143,7 +190,27 @@ template <class E> int64_t count_numbers(const E* entries, int64_t n, DType t) {
   if (!is_floating(t)) return n;
   using Key = typename E::Key;
   constexpr Key kNan = ~Key(0);
+  if constexpr (std::is_same_v<E, Packed>) return count_below(&entries->word, n, static_cast<uint64_t>(kNan) << 32);
   return std::count_if(entries, entries + n, [](const E& e) { return e.key() != kNan; });
+}
+
+// The last entry of the most frequent key, the smallest if there are several, by counting; null if the keys are far apart.
+template <class E> const E* most_frequent(const E* entries, E* other, int64_t n) {
+  using Key = typename E::Key;
+  Key low = entries[0].key(), high = low;
+  for (int64_t i = 1; i < n; ++i) {
+    low = std::min(low, entries[i].key());
+    high = std::max(high, entries[i].key());
+  }
+  const Key range = high - low;
+  if (range >= static_cast<Key>(n)) return nullptr;
+  auto* counts = reinterpret_cast<uint32_t*>(other);
+  std::fill_n(counts, static_cast<int64_t>(range) + 1, 0U);
+  for (int64_t i = 0; i < n; ++i) ++counts[entries[i].key() - low];
+  const Key best = low + static_cast<Key>(std::max_element(counts, counts + range + 1) - counts);
+  for (int64_t i = n; i-- > 0;)
+    if (entries[i].key() == best) return entries + i;
+  return nullptr;
 }
 
 template <class E> E pick_one(Pick what, E* entries, E* other, int64_t n, int64_t k, DType dtype) {
@@ -156,9 +223,14 @@ template <class E> E pick_one(Pick what, E* entries, E* other, int64_t n, int64_
     k = std::max<int64_t>(0, (numbers - 1) / 2);
   }
   if (what != Pick::Mode) {
+    if constexpr (std::is_same_v<E, Packed>) {
+      static_assert(sizeof(Packed) == sizeof(uint64_t));
+      return {select_word(&entries->word, &other->word, n, k)};
+    }
     std::nth_element(entries, entries + k, entries + n);
     return entries[k];
   }
+  if (const E* most = most_frequent(entries, other, n)) return *most;
   const E* sorted = sort_entries(entries, other, n);
   int64_t best = 0, longest = 0;
   for (int64_t i = 0, begin = 0; i < n; ++i) {
@@ -174,7 +246,9 @@ template <class E> E pick_one(Pick what, E* entries, E* other, int64_t n, int64_
 
 void sort(const TensorImpl& x, int dim, bool descending, const TensorImpl* values, const TensorImpl* indices) {
   if (x.numel == 0) return;
-  const Lines from(x, dim);
+  int at_end = dim;
+  const Tensor moved = with_adjacent_lines(x, at_end);
+  const Lines from(moved ? *moved : x, at_end);
   check_length(from.length(), "sort");
   std::optional<Lines> to, at;
   if (values) to.emplace(*values, dim);
@@ -193,24 +267,30 @@ void sort(const TensorImpl& x, int dim, bool descending, const TensorImpl* value
 
 void topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImpl& values, const TensorImpl& indices) {
   if (k == 0 || values.numel == 0) return;
-  const Lines from(x, dim), to(values, dim), at(indices, dim);
+  int at_end = dim;
+  const Tensor moved = with_adjacent_lines(x, at_end);
+  const Lines from(moved ? *moved : x, at_end), to(values, dim), at(indices, dim);
   check_length(from.length(), "topk");
   const int64_t n = from.length();
+  if (k <= kFewBest && k < n && is_floating(x.dtype) && size_of(x.dtype) <= 4 && from.stride() == 1)
+    return few_best(from, k, largest, to, at);
+  if (k <= kFewBest && k < n && x.dtype == DType::I64 && from.stride() == 1)
+    return few_best_integers(from, k, largest, to, at);
   with_entry(from, [&]<class E>(uint64_t base) {
     for_rows<E>(from, largest, base, [&](int64_t r, E* entries, E* other) {
-      if (k <= 64 && k < n) {  // keep the k best so far, sorted: few of the others pass the last of them
+      if (k <= kFewBest && k < n) {  // few of the others pass the last of the best so far
         std::copy_n(entries, k, other);
         std::sort(other, other + k);
-        for (int64_t i = k; i < n; ++i) {
-          if (!(entries[i] < other[k - 1])) continue;
-          const E e = entries[i];
-          int64_t j = k - 1;
-          for (; j > 0 && e < other[j - 1]; --j) other[j] = other[j - 1];
-          other[j] = e;
-        }
+        for (int64_t i = k; i < n; ++i)
+          if (entries[i] < other[k - 1]) insert_last(other, k, entries[i]);
         return put_row(from, r, other, 0, k, &to, &at);
       }
-      if (k < n) std::nth_element(entries, entries + k, entries + n);
+      if (k < n) {  // the k best in their original order, which sorting by digits keeps for equal keys
+        std::copy_n(entries, n, other + n);
+        std::nth_element(entries, entries + k - 1, entries + n);
+        const E last = entries[k - 1];
+        std::copy_if(other + n, other + 2 * n, entries, [last](const E& e) { return !(last < e); });
+      }
       put_row(from, r, sort_entries(entries, other, k), 0, k, &to, &at);
     });
   });
@@ -218,7 +298,9 @@ void topk(const TensorImpl& x, int64_t k, int dim, bool largest, const TensorImp
 
 void pick(Pick what, const TensorImpl& x, int64_t k, int dim, const TensorImpl& values, const TensorImpl& indices) {
   if (x.numel == 0) return;
-  const Lines from(x, dim);
+  int at_end = dim;
+  const Tensor moved = with_adjacent_lines(x, at_end);
+  const Lines from(moved ? *moved : x, at_end);
   check_length(from.length(), "select");
   with_entry(from, [&]<class E>(uint64_t base) {
     for_rows<E>(from, false, base, [&](int64_t r, E* entries, E* other) {

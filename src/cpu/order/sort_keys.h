@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "cpu/order/select.h"
 #include "tensor/dtype.h"
 
 namespace strata::cpu {
@@ -52,6 +53,10 @@ void make_entries(DType type, const std::byte* x, int64_t stride, int64_t n, int
                   uint64_t base, E* out) {
   using Key = typename E::Key;
   const Key flip = descending ? ~Key(0) : 0;
+  if constexpr (std::is_same_v<E, Packed>)
+    if (type == DType::F32 && stride == 1)
+      return make_words(reinterpret_cast<const float*>(x), n, static_cast<uint32_t>(first_place), flip,
+                        reinterpret_cast<uint64_t*>(out));
   dispatch_real(type, [&]<class T>() {
     const T* p = reinterpret_cast<const T*>(x);
     if constexpr (sizeof(T) <= sizeof(Key))
@@ -63,9 +68,9 @@ void make_entries(DType type, const std::byte* x, int64_t stride, int64_t n, int
 }
 
 // Sorts entries by key, least significant digit first; entries of equal keys keep their order. `other` has the same
-// length. Returns the array that holds the result. Digits that are equal in all keys are skipped.
-template <class E> E* radix_sort(E* entries, E* other, int64_t n) {
-  constexpr int kDigit = 11, kBuckets = 1 << kDigit, kPasses = (sizeof(typename E::Key) * 8 + kDigit - 1) / kDigit;
+// length. Returns the array that holds the result. kDigit: the bits of a digit; few for few elements, because of the counters. Digits that are equal in all keys are skipped.
+template <int kDigit, class E> E* radix_sort(E* entries, E* other, int64_t n) {
+  constexpr int kBuckets = 1 << kDigit, kPasses = (sizeof(typename E::Key) * 8 + kDigit - 1) / kDigit;
   uint32_t counts[kPasses][kBuckets];
   std::memset(counts, 0, sizeof counts);
   for (int64_t i = 0; i < n; ++i) {

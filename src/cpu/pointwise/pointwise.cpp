@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "base/parallel.h"
+#include "cpu/movement/copy.h"
 #include "cpu/movement/runs.h"
 #include "cpu/pointwise/gather.h"
 #include "record/promotion.h"
@@ -369,9 +371,20 @@ void run_flat(const Call& c) {
   dispatch_compute(c.out()->dtype, [&]<class T>() { flat<T>(c, f); });
 }
 
+// Integers are finite: these predicates have one value for all of them.
+static bool same_for_integers(const Formula& f) {
+  if (!f.predicate || f.inputs != 1 || !f.loops.name) return false;
+  const std::string_view name = f.loops.name;
+  return name == "IsFinite" || name == "IsInf" || name == "IsPosInf" || name == "IsNegInf" || name == "IsNan";
+}
+
 void run_blocked(const Call& c) {
   const Formula& f = formula_of(c);
   const DType common = computed_type(f, c);
+  if (!is_floating(common) && !is_complex(common) && same_for_integers(f)) {
+    const int64_t zero = 0;
+    return fill(*c.out(), f.i64(nullptr, &zero) != 0);
+  }
   if (common == DType::Bool && f.loops.bools && c.out()->dtype == DType::Bool)
     return Blocks<uint8_t>(c, f, common).run();
   if (common == DType::C64) return Blocks<Complex<float>>(c, f, common).run();

@@ -150,6 +150,31 @@ std::vector<Tensor> unravel_on_device(const Tensor& flat, IntList shape, int64_t
     out[d] = remainder(rest, std::max<int64_t>(shape[d], 1));
   return out;
 }
+
+// f(matrix, its first row, its first column)
+template <class F> void each_block(TensorList matrices, const F& f) {
+  int64_t row = 0, column = 0;
+  for (const Tensor& t : matrices) {
+    f(t, row, column);
+    row += t->shape[0];
+    column += t->shape[1];
+  }
+}
+void run_block_diag(const Call& c) {
+  fill_values(*c.out(), 0.0);
+  each_block(args::_block_diag(c).tensors(), [&](const Tensor& t, int64_t row, int64_t column) {
+    const Geometry rows = slice_geometry(Geometry(*c.out()), 0, row, row + t->shape[0], 1);
+    copy_values(*show(c.out(), slice_geometry(rows, 1, column, column + t->shape[1], 1)), *t);
+  });
+}
+void plain_block_diag(const Call& c) {
+  cpu::fill_reference(*c.out(), 0.0);
+  each_block(args::_block_diag(c).tensors(), [&](const Tensor& t, int64_t row, int64_t column) {
+    cpu::each_index(t.shape(), [&](const cpu::Index& at) {
+      cpu::put(*c.out(), {row + at[0], column + at[1]}, *t, at);
+    });
+  });
+}
 }  // namespace
 
 STRATA_OP(tril, "tril(Tensor input, int diagonal=0) -> Tensor")
@@ -224,27 +249,61 @@ STRATA_OP(diagflat, "diagflat(Tensor input, int offset=0) -> Tensor")
   .dtypes(kNumericTypes)
   .add_dtypes(kComplexTypes)
   .samples({"f(3)", "f(2,2), 1", "f()"});
+STRATA_OP(_block_diag, "_block_diag(Tensor[] tensors) -> Tensor")
+  .doc("block_diag of matrices of one dtype.")
+  .helper()
+  .no_out()
+  .dtypes(kNumericTypes)
+  .add_dtypes(kComplexTypes)
+  .infer([](const args::_block_diag& c) {
+    const TensorList tensors = c.tensors();
+    STRATA_CHECK(!tensors.empty(), Runtime, "block_diag: expected a non-empty list of matrices");
+    Checked shape[2] = {0, 0};
+    for (const Tensor& t : tensors) {
+      STRATA_CHECK(t.dim() == 2 && t.dtype() == tensors[0].dtype(), Runtime,
+                   "block_diag: expected matrices of one dtype, got a {} tensor of shape {}", name_of(t.dtype()),
+                   to_string(t.shape()));
+      for (int d = 0; d < 2; ++d) shape[d] += t->shape[d];
+    }
+    const int64_t sizes[] = {shape[0].get(), shape[1].get()};
+    c.out()->dtype = tensors[0].dtype();
+    c.out()->device = tensors[0].device();
+    c.out()->set_shape(Shape(sizes, 2));
+  })
+  .kernel("copies", run_block_diag)
+  .kernel("reference", plain_block_diag)
+  .cuda("copies", run_block_diag)
+  .handles_complex()
+  .grad([](const grads::_block_diag& c, const Tensor& g) -> Grads {
+    grads::_block_diag::Result out;
+    int64_t row = 0, column = 0;
+    const TensorList tensors = c.meta_of_tensors();
+    for (uint32_t k = 0; k < tensors.size(); ++k) {
+      const TensorImpl& t = *tensors[k];
+      out.tensors.push_back(narrow(narrow(g, 0, row, t.shape[0]), 1, column, t.shape[1]));
+      row += t.shape[0];
+      column += t.shape[1];
+    }
+    return out;
+  })
+  .samples({"[f(2,3), f(1,2)]", "[f(2,0), f(1,2)]", "[f(3,2)]"})
+  .error("[f(2), f(1,2)]", ErrorKind::Runtime, "expected matrices");
+
 STRATA_OP(block_diag, "block_diag(Tensor[] tensors) -> Tensor")
   .doc(
     "A matrix with the given matrices along its diagonal.\n\n>>> strata.block_diag([strata.ones(1, 2), strata.ones(1, "
     "1)])\ntensor([[1., 1., 0.],\n        [0., 0., 1.]])")
   .composite([](TensorList tensors) {
-    int64_t cols = 0, before = 0;
     DType dtype = tensors.empty() ? default_dtype() : tensors[0].dtype();
     std::vector<Tensor> rows;
     for (const Tensor& t : tensors) {
       STRATA_CHECK(t.dim() <= 2, Runtime, "block_diag: input tensors must have 2 or fewer dimensions, got {}", t.dim());
       dtype = promote(dtype, t.dtype());
       rows.push_back(atleast_2d(t));
-      cols += rows.back()->shape[1];
     }
     if (rows.empty()) return empty({1, 0});
-    for (Tensor& t : rows) {
-      const int64_t width = t->shape[1];
-      t = constant_pad_nd(to(t, dtype), {before, cols - before - width});
-      before += width;
-    }
-    return cat(rows, 0);
+    for (Tensor& t : rows) t = to(t, dtype);
+    return _block_diag(rows);
   })
   .no_out()
   .dtypes(kNumericTypes)

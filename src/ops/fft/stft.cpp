@@ -1,6 +1,11 @@
 // Short-time Fourier transforms: the spectra of overlapping frames of a signal, and the signal from them.
 #include "strata/args/fft/stft.h"
+
+#include <cmath>
+
 #include "base/checked.h"
+#include "cpu/fft/fft.h"
+#include "ops/transfer.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -38,7 +43,51 @@ Tensor overlap_add(const Tensor& frames, int64_t hop, int64_t length) {
   return reshape(nn::functional::fold(columns, {1, length}, {1, size}, {1, 1}, {0, 0}, {1, hop}),
                  {frames.size(0), length});
 }
+
+using FrameTransform = decltype(&cpu::fft_frames);
+template <FrameTransform transform> void run_frames(const Call& call) {
+  const args::_fft_frames c(call);
+  transform(c.signal(), c.window(), c.size(), c.hop(), c.scale(), *c.out());
+}
 }  // namespace
+
+STRATA_OP(_fft_frames, "_fft_frames(Tensor signal, Tensor? window, int size, int hop, float scale) -> Tensor")
+  .doc(
+    "The first half of the spectra of the frames of each row of a real signal, times a window: [batch, frequencies, "
+    "frames].")
+  .helper()
+  .no_out()
+  .dtypes({DType::F32, DType::F64})
+  .infer([](const args::_fft_frames& c) {
+    const TensorImpl& x = c.signal();
+    const int64_t size = c.size(), hop = c.hop();
+    STRATA_CHECK(x.ndim == 2 && size > 0 && hop > 0 && size <= x.shape[1], Runtime,
+                 "stft: expected a batch of signals of at least {} elements, got shape {}", size, to_string(x.sizes()));
+    const TensorImpl* window = c.window();
+    STRATA_CHECK(!window || (window->ndim == 1 && window->shape[0] == size && window->dtype == x.dtype), Runtime,
+                 "stft: expected a window of {} elements of the signal's dtype", size);
+    const int64_t shape[] = {x.shape[0], size / 2 + 1, (x.shape[1] - size) / hop + 1};
+    c.out()->dtype = complex_type(x.dtype);
+    c.out()->set_shape(Shape(shape, 3));
+  })
+  .kernel("lanes", run_frames<cpu::fft_frames>)
+  .kernel("reference", run_frames<cpu::fft_frames_reference>)
+  .cuda_on_host("frames_on_host")
+  .saves({"signal", "window"})
+  .grad([](const grads::_fft_frames& c, const Tensor& g) -> Grads {
+    const int64_t size = c.size(), length = c.shape_of_signal()[1], covered = (g.size(2) - 1) * c.hop() + size;
+    const Tensor half = transpose(g, 1, 2), rest = zeros({g.size(0), g.size(2), size - g.size(1)}, g.dtype());
+    const Tensor each = real(_fft_c2c(cat({half, rest}, 2), 2, false, c.scale()));  // of the windowed frames
+    grads::_fft_frames::Result out;
+    if (c.needs_signal()) {
+      const Tensor total = overlap_add(c.has_window() ? mul(each, c.window()) : each, c.hop(), covered);
+      out.signal = length == covered ? total : constant_pad_nd(total, {0, length - covered}, 0);
+    }
+    if (c.has_window() && c.needs_window()) out.window = sum(mul(each, unfold(c.signal(), 1, size, c.hop())), {0, 1});
+    return out;
+  })
+  .samples({"f(1,20), f(8), 8, 3, 1.0", "f(2,21), None, 7, 2, 0.5", "f(2,40), f(6), 6, 1, 1.0",
+            "f(1,80), None, 37, 5, 1.0"});
 
 STRATA_OP(stft,
           "stft(Tensor input, int n_fft, int? hop_length=None, int? win_length=None, Tensor? window=None, bool "
@@ -68,11 +117,16 @@ STRATA_OP(stft,
     }
     const Frames f = frames_of("stft", n_fft, hop_length, win_length, window, input);
     STRATA_CHECK(n_fft <= x.size(1), Runtime, "stft: expected 0 < n_fft <= {}, but got n_fft={}", x.size(1), n_fft);
-    Tensor frames = unfold(x, 1, f.size, f.hop);
-    if (f.window) frames = mul(frames, f.window);
-    const std::optional<std::string_view> norm = normalized ? std::optional<std::string_view>("ortho") : std::nullopt;
-    Tensor out = half ? fft::rfft(frames, std::nullopt, -1, norm) : fft::fft(frames, std::nullopt, -1, norm);
-    out = transpose(out, 1, 2);
+    Tensor out;
+    if (half && on_host(x) && (!f.window || f.window.dtype() == x.dtype())) {  // in one pass over memory
+      out = _fft_frames(x, f.window, f.size, f.hop, normalized ? 1 / std::sqrt(static_cast<double>(f.size)) : 1);
+    } else {
+      Tensor frames = unfold(x, 1, f.size, f.hop);
+      if (f.window) frames = mul(frames, f.window);
+      const std::optional<std::string_view> norm = normalized ? std::optional<std::string_view>("ortho") : std::nullopt;
+      out = half ? fft::rfft(frames, std::nullopt, -1, norm) : fft::fft(frames, std::nullopt, -1, norm);
+      out = transpose(out, 1, 2);
+    }
     if (input.dim() == 1) out = squeeze(out, 0);
     return return_complex.value_or(true) ? out : view_as_real(contiguous(out));
   })

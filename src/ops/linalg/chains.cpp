@@ -1,5 +1,11 @@
 // Products of several matrices, powers, Kronecker and cross products.
+#include <algorithm>
+
 #include "autograd/autograd.h"
+#include "base/parallel.h"
+#include "cpu/reference.h"
+#include "ops/transfer.h"
+#include "strata/args/linalg/chains.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -48,11 +54,58 @@ Tensor cross_along(const char* op, const Tensor& a, const Tensor& b, int64_t dim
   STRATA_CHECK(a.dim() > 0 && a.size(d) == 3 && b.size(d) == 3, Runtime,
                "{}: inputs dimension {} must have length 3, got {} and {}", op, dim, to_string(a.shape()),
                to_string(b.shape()));
+  if (on_host(a) && on_host(b) && a.dtype() == b.dtype() && !is_complex(a.dtype())) {
+    std::vector<int64_t> shape;
+    shape.reserve(static_cast<size_t>(a.dim()));
+    for (int i = 0; i < a.dim(); ++i) shape.push_back(a.size(i) == 1 ? b.size(i) : a.size(i));
+    const auto whole = [&](const Tensor& t) { return std::ranges::equal(t.shape(), shape) ? t : expand(t, shape); };
+    return _cross(whole(a), whole(b), d);
+  }
   const auto part = [d](const Tensor& t, int64_t i) { return narrow(t, d, i, 1); };
   const auto minor = [&](int64_t i, int64_t j) {
     return sub(mul(part(a, i), part(b, j)), mul(part(a, j), part(b, i)));
   };
   return cat({minor(1, 2), minor(2, 0), minor(0, 1)}, d);
+}
+// [outer][3][inner]
+void run_cross(const Call& call) {
+  const args::_cross c(call);
+  const TensorImpl& a = c.input();
+  const int d = normalize_dim(c.dim(), a.ndim, "cross");
+  int64_t outer = 1, inner = 1;
+  for (int i = 0; i < a.ndim; ++i) (i < d ? outer : inner) *= i == d ? 1 : a.shape[i];
+  dispatch_compute(compute_type(a.dtype), [&]<class T>() {
+    const cpu::In<T> x(a), y(c.other());
+    const cpu::Out<T> out(c.out());
+    parallel_for(outer, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, inner)), [&](int64_t begin, int64_t end) {
+      for (int64_t o = begin; o < end; ++o) {
+        const T *p = x.get() + o * 3 * inner, *q = y.get() + o * 3 * inner;
+        T* to = out.get() + o * 3 * inner;
+        for (int64_t i = 0; i < inner; ++i) {
+          const T p0 = p[i], p1 = p[inner + i], p2 = p[2 * inner + i], q0 = q[i], q1 = q[inner + i],
+                  q2 = q[2 * inner + i];
+          to[i] = p1 * q2 - p2 * q1;
+          to[inner + i] = p2 * q0 - p0 * q2;
+          to[2 * inner + i] = p0 * q1 - p1 * q0;
+        }
+      }
+    });
+    out.finish();
+  });
+}
+void plain_cross(const Call& call) {
+  const args::_cross c(call);
+  const int d = normalize_dim(c.dim(), c.input().ndim, "cross");
+  cpu::dispatch_wide(c.input().dtype, [&]<class T>() {
+    cpu::each_index(c.input().sizes(), [&](const cpu::Index& at) {
+      const auto value = [&](const TensorImpl& t, int64_t step) {
+        cpu::Index from = at;
+        from[static_cast<size_t>(d)] = (at[static_cast<size_t>(d)] + step) % 3;
+        return cpu::get<T>(t, from);
+      };
+      cpu::set(*c.out(), at, value(c.input(), 1) * value(c.other(), 2) - value(c.input(), 2) * value(c.other(), 1));
+    });
+  });
 }
 }  // namespace
 
@@ -150,6 +203,31 @@ STRATA_OP(kron, "kron(Tensor input, Tensor other) -> Tensor")
   .samples({"f(2,3), f(3,2)", "f(2), f(2,3)", "f(), f(3)"})
   .error("f(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1), f(2)", ErrorKind::Runtime,
          "at most 32 dimensions");
+
+STRATA_OP(_cross, "_cross(Tensor input, Tensor other, int dim) -> Tensor")
+  .doc("The vector product of 3-element vectors of two tensors of one shape, along dim.")
+  .helper()
+  .no_out()
+  .dtypes(kNumericTypes)
+  .infer([](const args::_cross& c) {
+    const TensorImpl &a = c.input(), &b = c.other();
+    STRATA_CHECK(a.same_shape(b) && a.dtype == b.dtype, Runtime,
+                 "cross: inputs of shapes {} and {} do not fit each other", to_string(a.sizes()), to_string(b.sizes()));
+    const int d = normalize_dim(c.dim(), a.ndim, "cross");
+    STRATA_CHECK(a.ndim > 0 && a.shape[d] == 3, Runtime, "cross: dimension {} must have length 3, got shape {}", d,
+                 to_string(a.sizes()));
+    c.out()->dtype = a.dtype;
+    c.out()->set_shape(a.sizes());
+  })
+  .kernel("one_pass", run_cross)
+  .kernel("reference", plain_cross)
+  .cuda_on_host("cross_on_host")
+  .saves_each_for_the_other()
+  .grad([](const grads::_cross& c, const Tensor& g) -> Grads {
+    return {c.needs_input() ? _cross(c.other(), g, c.dim()) : Tensor(),
+            c.needs_other() ? _cross(g, c.input(), c.dim()) : Tensor()};
+  })
+  .samples({"f(2,3), f(2,3), 1", "f(3,5), f(3,5), 0", "f(2,3,4), f(2,3,4), -2", "f(40,3), f(40,3), -1"});
 
 STRATA_OP(linalg_cross, "linalg.cross(Tensor input, Tensor other, *, int dim=-1) -> Tensor")
   .doc("The vector product of 3-element vectors along dim.")

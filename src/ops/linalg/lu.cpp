@@ -1,6 +1,8 @@
 // LU decomposition: compact, as matrices, and solving with it.
 #include <fmt/core.h>
 
+#include <numeric>
+
 #include "ops/linalg/common.h"
 #include "ops/transfer.h"
 #include "strata/args/linalg/lu.h"
@@ -52,7 +54,29 @@ void check_pivots(const Tensor& LU, const Tensor& pivots, const char* op) {
                rows, low < 1 ? low : high);
 }
 
-// P^T applied to rows: the permutation described by the pivots, as a matrix with A = P L U.
+// The rows of matrices in the order of their pivots: P^T x, or P x. A row is copied, where a product with P would multiply.
+Tensor permuted_rows(const Tensor& pivots, const Tensor& x, bool transposed) {
+  const int64_t m = x.size(-2), n = x.size(-1), k = pivots.size(-1);
+  if (x.numel() == 0) return contiguous(x);
+  const int64_t count = x.numel() / (m * n);
+  const Tensor order = empty({count * m}, DType::I64, staging_device(x)), flat = reshape(x, {count * m, n});
+  if (x.is_meta()) return reshape(index_select(flat, 0, order), x.shape());
+  const Tensor dense = contiguous(to(host_values(pivots), kInt32));
+  std::vector<double> rows(static_cast<size_t>(m));
+  for (int64_t i = 0; i < count; ++i) {
+    std::iota(rows.begin(), rows.end(), 0);
+    cpu::apply_pivots(rows.data(), m, 1, dense.data<int32_t>() + i * k, k, false);
+    int64_t* to = order.data<int64_t>() + i * m;
+    for (int64_t r = 0; r < m; ++r) {
+      const auto place = static_cast<int64_t>(rows[static_cast<size_t>(r)]);
+      if (transposed) to[r] = i * m + place;
+      else to[place] = i * m + r;
+    }
+  }
+  return reshape(index_select(flat, 0, placed(order)), x.shape());
+}
+
+// The permutation described by the pivots, as a matrix with A = P L U.
 Tensor permutation(const Tensor& pivots, int64_t m, DType dtype) {
   std::vector<int64_t> shape(pivots.shape().begin(), pivots.shape().end());
   const int64_t k = shape.back(), count = k ? pivots.numel() / k : checked_numel(Shape(shape.data(), shape.size() - 1));
@@ -86,18 +110,17 @@ Tensor square_lu_grad(const Tensor& gL, const Tensor& gU, const Tensor& L, const
 // gradient.
 Tensor lu_grad(const Tensor& g, const Tensor& lu, const Tensor& pivots) {
   const int64_t m = lu.size(-2), n = lu.size(-1), k = std::min(m, n);
-  const Tensor P = permutation(pivots, m, lu.dtype());
   const Tensor square = narrow(narrow(lu, -2, 0, k), -1, 0, k), g1 = narrow(narrow(g, -2, 0, k), -1, 0, k);
   const Tensor L = unit_lower(square), U = upper_of(square);
-  if (m == n) return matmul(P, square_lu_grad(g1, g1, L, U));
+  if (m == n) return permuted_rows(pivots, square_lu_grad(g1, g1, L, U), false);
   if (m > n) {
     const Tensor L2 = narrow(lu, -2, n, m - n);
     const Tensor g2 = adjoint(linalg::solve_triangular(U, adjoint(narrow(g, -2, n, m - n)), true));
-    return matmul(P, cat({square_lu_grad(g1, sub(g1, matmul(adjoint(L2), g2)), L, U), g2}, -2));
+    return permuted_rows(pivots, cat({square_lu_grad(g1, sub(g1, matmul(adjoint(L2), g2)), L, U), g2}, -2), false);
   }
   const Tensor U2 = narrow(lu, -1, m, n - m);
   const Tensor g2 = linalg::solve_triangular(adjoint(L), narrow(g, -1, m, n - m), true, true, true);
-  return matmul(P, cat({square_lu_grad(sub(g1, matmul(g2, adjoint(U2))), g1, L, U), g2}, -1));
+  return permuted_rows(pivots, cat({square_lu_grad(sub(g1, matmul(g2, adjoint(U2))), g1, L, U), g2}, -1), false);
 }
 }  // namespace
 
@@ -178,15 +201,22 @@ STRATA_OP(linalg_lu_solve,
   .composite([](const Tensor& LU, const Tensor& pivots, const Tensor& B, bool left, bool turned) {
     check_square(*LU, "linalg.lu_solve", "LU");
     check_pivots(LU, pivots, "linalg.lu_solve");
-    const Tensor P = permutation(pivots, LU.size(-2), LU.dtype()), b = left ? B : adjoint(B);
+    Tensor b = left ? B : adjoint(B);
+    STRATA_CHECK(b.dim() >= 2 && b.size(-2) == LU.size(-1), Runtime,
+                 "linalg.lu_solve: Incompatible shapes of LU and B for the equation {}: {} and {}",
+                 left ? "AX = B" : "XA = B", to_string(LU.shape()), to_string(B.shape()));
+    std::vector<int64_t> batch = common_batch(LU, b, "linalg.lu_solve");
+    b = broadcast_batch(b, batch);
+    batch.push_back(pivots.size(-1));
+    const Tensor exchanges = expand(pivots, batch);
     const bool transposed = turned == left;
     Tensor x;
     if (!transposed) {
-      x = linalg::solve_triangular(LU, matmul(mT(P), b), false, true, true);
+      x = linalg::solve_triangular(LU, permuted_rows(exchanges, b, true), false, true, true);
       x = linalg::solve_triangular(LU, x, true);
     } else {
       x = linalg::solve_triangular(adjoint(LU), b, false);
-      x = matmul(P, linalg::solve_triangular(adjoint(LU), x, true, true, true));
+      x = permuted_rows(exchanges, linalg::solve_triangular(adjoint(LU), x, true, true, true), false);
     }
     return left ? x : adjoint(x);
   })

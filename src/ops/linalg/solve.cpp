@@ -88,7 +88,9 @@ std::tuple<Tensor, Tensor> solve_any(const Tensor& A, const Tensor& B, bool left
     b = mT(b);
   }
   const auto batch = common_batch(a, b, op);
-  auto [x, info] = call_array<2>(op__linalg_solve, Args(broadcast_batch(a, batch), broadcast_batch(b, batch)));
+  const auto [solution, lu, pivots, info] =
+    call_array<4>(op__linalg_solve, Args(broadcast_batch(a, batch), broadcast_batch(b, batch), Value()));
+  Tensor x = solution;
   if (!left) x = mT(x);
   return {vector ? squeeze(x, int64_t{-1}) : x, info};
 }
@@ -145,22 +147,58 @@ constexpr auto run_inverse = []<class T>(const Call& c, const cpu::Dense<T>& den
 };
 constexpr auto run_solve = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
   const args::_linalg_solve arg(c);
+  const bool keep = arg.keep().value_or(false);
   const Batch batch(arg.A()), rhs(arg.B());
   const cpu::In<T> a(arg.A()), b(arg.B());
-  const cpu::Out<T> out(c.outs[0]);
+  const cpu::Out<T> out(c.outs[0]), kept(c.outs[1]);
   const int64_t n = batch.rows, r = rhs.columns;
+  auto *pivots = c.outs[2].data<int32_t>(), *info = c.outs[3].data<int32_t>();
   batch.each([&](int64_t i) {
-    std::vector<T> lu(a.get() + i * n * n, a.get() + (i + 1) * n * n);
-    std::vector<int32_t> pivots(static_cast<size_t>(n));
-    c.outs[1].data<int32_t>()[i] = static_cast<int32_t>(dense.lu_factor(lu.data(), n, n, pivots.data(), true));
+    std::vector<T> scratch(static_cast<size_t>(keep ? 0 : n * n));
+    std::vector<int32_t> exchanges(static_cast<size_t>(keep ? 0 : n));
+    T* lu = keep ? kept.get() + i * n * n : scratch.data();
+    int32_t* p = keep ? pivots + i * n : exchanges.data();
+    std::copy_n(a.get() + i * n * n, n * n, lu);
+    info[i] = static_cast<int32_t>(dense.lu_factor(lu, n, n, p, true));
     T* x = out.get() + i * n * r;
     std::copy_n(b.get() + i * n * r, n * r, x);
-    cpu::apply_pivots(x, n, r, pivots.data(), n, false);
-    dense.solve_triangle(lu.data(), n, 1, n, false, true, x, r);
-    dense.solve_triangle(lu.data(), n, 1, n, true, false, x, r);
+    cpu::apply_pivots(x, n, r, p, n, false);
+    dense.solve_triangle(lu, n, 1, n, false, true, x, r);
+    dense.solve_triangle(lu, n, 1, n, true, false, x, r);
+  });
+  out.finish();
+  if (keep) kept.finish();
+};
+// A^H X = B. The conjugate of the factors is not stored: that of B is solved with their transpose.
+constexpr auto run_solve_adjoint = []<class T>(const Call& c, const cpu::Dense<T>& dense) {
+  const args::_lu_solve_adjoint arg(c);
+  const Batch batch(arg.LU()), rhs(arg.B());
+  const cpu::In<T> lu(arg.LU()), b(arg.B());
+  const Tensor exchanges = cpu::staged(arg.pivots(), DType::I32);
+  const cpu::Out<T> out(c.out());
+  const int64_t n = batch.rows, r = rhs.columns;
+  const auto* pivots = exchanges.data<int32_t>();
+  for (int64_t i = 0; i < exchanges.numel(); ++i)
+    STRATA_CHECK(pivots[i] >= 1 && pivots[i] <= n, Runtime,
+                 "_lu_solve_adjoint: pivots must be rows from 1 to {}, found {}", n, pivots[i]);
+  batch.each([&](int64_t i) {
+    T* x = out.get() + i * n * r;
+    std::transform(b.get() + i * n * r, b.get() + (i + 1) * n * r, x, [](T z) { return conjugate(z); });
+    dense.solve_triangle(lu.get() + i * n * n, 1, n, n, false, false, x, r);
+    dense.solve_triangle(lu.get() + i * n * n, 1, n, n, true, true, x, r);
+    cpu::apply_pivots(x, n, r, pivots + i * n, n, true);
+    if constexpr (!std::is_floating_point_v<T>) std::transform(x, x + n * r, x, [](T z) { return conjugate(z); });
   });
   out.finish();
 };
+
+Grads solve_grad(const grads::_linalg_solve& c, const Tensor& b) {
+  return {c.needs_A() ? neg(matmul(b, adjoint(c.result()))) : Tensor(), b};
+}
+Grads solve_graph_grad(const GradContext& context, const Tensor& g) {
+  const grads::_linalg_solve c(context);
+  return solve_grad(c, call_array<4>(op__linalg_solve, Args(adjoint(c.A()), g, Value()))[0]);
+}
 }  // namespace
 
 STRATA_OP(linalg_det, "linalg.det(Tensor A) -> Tensor")
@@ -266,16 +304,56 @@ STRATA_OP(linalg_inv, "linalg.inv(Tensor A) -> Tensor")
   .samples({"m(4,4)", "m(2,3,3)"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 
-STRATA_OP(_linalg_solve, "_linalg_solve(Tensor A, Tensor B) -> (Tensor result, Tensor info)")
-  .doc("Solves A X = B for matrices with the same batch dimensions.")
+STRATA_OP(_lu_solve_adjoint, "_lu_solve_adjoint(Tensor LU, Tensor pivots, Tensor B) -> Tensor")
+  .doc("Solves A^H X = B from the LU decomposition of A, for matrices with the same batch dimensions.")
+  .helper()
+  .no_out()
+  .dtypes(kMatrixTypes)
+  .infer([](const args::_lu_solve_adjoint& c) {
+    const TensorImpl &lu = c.LU(), &b = c.B(), &pivots = c.pivots();
+    check_system(lu, b, "_lu_solve_adjoint");
+    STRATA_CHECK(pivots.numel * lu.shape[lu.ndim - 1] == lu.numel, Runtime,
+                 "_lu_solve_adjoint: pivots of shape {} do not fit LU of shape {}", to_string(pivots.sizes()),
+                 to_string(lu.sizes()));
+    set_batch_shape(*c.out(), b, {b.shape[b.ndim - 2], b.shape[b.ndim - 1]});
+  })
+  .kernel("lapack", by_lapack<run_solve_adjoint>, cpu::lapack_when<2048, 2048>)
+  .from(Source::Lapack)
+  .kernel("lu", by_blocks<run_solve_adjoint>)
+  .kernel("reference", by_reference<run_solve_adjoint>)
+  .cuda_on_host("lu_solve_adjoint_on_host")
+  .handles_complex()
+  .samples({"m(3,3), t[3,2,3], f(3,2)", "m(2,3,3), t[[1,3,3],[2,2,3]], f(2,3,1)"})
+  .error("m(3,3), t[1,2], f(3,2)", ErrorKind::Runtime, "do not fit")
+  .error("m(3,3), t[3,2,4], f(3,2)", ErrorKind::Runtime, "rows from 1 to 3, found 4");
+
+STRATA_OP(
+  _linalg_solve,
+  "_linalg_solve(Tensor A, Tensor B, bool? keep=None) -> (Tensor result, Tensor LU, Tensor pivots, Tensor info)")
+  .doc(
+    "Solves A X = B for matrices with the same batch dimensions; with `keep`, the LU decomposition, which the gradient "
+    "uses.")
+  .keeps_for_grad("keep")
   .helper()
   .dtypes(kMatrixTypes)
   .infer([](const args::_linalg_solve& c) {
     const TensorImpl &a = c.A(), &b = c.B();
     check_system(a, b, "linalg.solve");
     set_batch_shape(*c.out(), b, {b.shape[b.ndim - 2], b.shape[b.ndim - 1]});
-    set_batch_shape(*c.out(1), a, {});
-    c.out(1)->dtype = DType::I32;
+    const int64_t n = a.shape[a.ndim - 1];
+    if (c.keep().value_or(false)) {
+      set_batch_shape(*c.out(1), a, {n, n});
+      set_batch_shape(*c.out(2), a, {n});
+    } else {
+      for (int o = 1; o < 3; ++o) {
+        const int64_t none = 0;
+        c.out(o)->set_shape(Shape(&none, 1));
+        c.out(o)->dtype = a.dtype;
+        c.out(o)->device = a.device;
+      }
+    }
+    set_batch_shape(*c.out(3), a, {});
+    c.out(2)->dtype = c.out(3)->dtype = DType::I32;
   })
   .kernel("lapack", by_lapack<run_solve>, cpu::lapack_when<2048, 2048>)
   .from(Source::Lapack)
@@ -284,13 +362,15 @@ STRATA_OP(_linalg_solve, "_linalg_solve(Tensor A, Tensor B) -> (Tensor result, T
   .cuda_on_host("solve_on_host")
   .handles_complex()
   .saves({"A"})
-  .saves_result()
-  .no_grad_outputs({1})
-  .grad([](const grads::_linalg_solve& c, const Tensor& g) -> Grads {
-    const Tensor b = call_array<2>(op__linalg_solve, Args(adjoint(c.A()), g))[0];
-    return {c.needs_A() ? neg(matmul(b, adjoint(c.result()))) : Tensor(), b};
+  .saves_result({0, 1, 2})
+  .no_grad_outputs({1, 2, 3})
+  .grad([](const GradContext& context, const Tensor& g) -> Grads {
+    const grads::_linalg_solve c(context);
+    if (!c.keep().value_or(false)) return solve_graph_grad(context, g);
+    return solve_grad(c, _lu_solve_adjoint(c.result(1), c.result(2), g));
   })
-  .samples({"m(4,4), f(4,2)", "m(2,3,3), f(2,3,1)"});
+  .grad_for_graph(solve_graph_grad)
+  .samples({"m(4,4), f(4,2)", "m(2,3,3), f(2,3,1)", "m(2,3,3), f(2,3,2), True"});
 
 STRATA_OP(
   linalg_solve_ex,

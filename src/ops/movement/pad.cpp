@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/host_memory.h"
 #include "cpu/movement/copy.h"
+#include "cpu/movement/edges.h"
 #include "cpu/reference.h"
 #include "cuda/movement/pad.h"
 #include "ops/geometry.h"
@@ -87,22 +88,22 @@ void plain_constant(const Call& c) {
 }
 
 // The element of the input for each element of the result, along dimension d.
-std::vector<int64_t> sources(const Tensor& input, int d, const Pads& p, std::string_view mode) {
-  const int64_t n = input->shape[d], size = padded_size(*input, d, p);
+std::vector<int64_t> sources(const TensorImpl& input, int d, const Pads& p, std::string_view mode) {
+  const int64_t n = input.shape[d], size = padded_size(input, d, p);
   if (mode == "reflect")
     STRATA_CHECK(p.before[d] < n && p.after[d] < n, Runtime,
                  "pad: padding size should be less than the corresponding input dimension, but got: padding ({}, {}) "
                  "at dimension {} of input {}",
-                 p.before[d], p.after[d], d, to_string(input.shape()));
+                 p.before[d], p.after[d], d, to_string(input.sizes()));
   if (mode == "circular")
     STRATA_CHECK(
       p.before[d] <= n && p.after[d] <= n, Runtime,
       "pad: padding value causes wrapping around more than once: padding ({}, {}) at dimension {} of input {}",
-      p.before[d], p.after[d], d, to_string(input.shape()));
+      p.before[d], p.after[d], d, to_string(input.sizes()));
   STRATA_CHECK(
     (n > 0 && (mode != "circular" || n + std::min<int64_t>(0, p.after[d]) + std::min<int64_t>(0, p.before[d]) > 0)) ||
       size == 0,
-    Runtime, "pad: expected a non-zero size at dimension {} of input {}", d, to_string(input.shape()));
+    Runtime, "pad: expected a non-zero size at dimension {} of input {}", d, to_string(input.sizes()));
   check_host_memory(size, 2 * sizeof(int64_t), "pad");
   std::vector<int64_t> index(static_cast<size_t>(size));
   // Circular padding continues what negative padding has left; the other modes mirror or repeat the input's own edge.
@@ -118,10 +119,58 @@ std::vector<int64_t> sources(const Tensor& input, int d, const Pads& p, std::str
 }
 Tensor pad_dim(const Tensor& input, int d, const Pads& p, std::string_view mode) {
   if (p.before[d] == 0 && p.after[d] == 0) return input;
-  return index_at(input, {index_tensor(sources(input, d, p, mode))}, d);
+  return index_at(input, {index_tensor(sources(*input, d, p, mode))}, d);
 }
 
-// Many small planes are padded in all their dimensions at once, by one list of indices for all planes.
+// On the CPU, all dimensions are padded in one pass. Those of `pad` are the last ones, the outermost first.
+cpu::EdgeSources edge_sources(const TensorImpl& input, IntList pad, std::string_view mode) {
+  const Pads p(input, pad);
+  cpu::EdgeSources all;
+  for (int d = input.ndim - static_cast<int>(pad.size / 2); d < input.ndim; ++d)
+    all.push_back(sources(input, d, p, mode));
+  return all;
+}
+void infer_pad_edges(const Call& call) {
+  const args::_pad_edges c(call);
+  const TensorImpl& input = c.input();
+  STRATA_CHECK(c.pad().size >= 2, Runtime, "_pad_edges: expected a pad of at least two numbers");
+  Dims shape(input.sizes());
+  const cpu::EdgeSources all = edge_sources(input, c.pad(), c.mode());
+  for (size_t i = 0; i < all.size(); ++i) shape[shape.n - all.size() + i] = static_cast<int64_t>(all[i].size());
+  c.out()->dtype = input.dtype;
+  c.out()->set_shape(shape);
+}
+// A tensor of the input's shape, without values, from the gradient's arguments.
+Tensor padded_input(const args::_pad_edges_backward& c) {
+  Tensor input = shape_only(c.grad());
+  input->set_shape(Shape(c.shape().data, c.shape().size));
+  return input;
+}
+void infer_pad_edges_backward(const Call& call) {
+  const args::_pad_edges_backward c(call);
+  STRATA_CHECK(c.pad().size >= 2, Runtime, "_pad_edges_backward: expected a pad of at least two numbers");
+  const Tensor input = padded_input(c);
+  const TensorImpl& g = c.grad();
+  const cpu::EdgeSources all = edge_sources(*input, c.pad(), c.mode());
+  bool fits = g.ndim == input.dim();
+  for (int d = 0, first = input.dim() - static_cast<int>(all.size()); fits && d < g.ndim; ++d)
+    fits =
+      g.shape[d] == (d < first ? input->shape[d] : static_cast<int64_t>(all[static_cast<size_t>(d - first)].size()));
+  STRATA_CHECK(fits, Runtime, "_pad_edges_backward: a gradient of shape {} does not fit an input of shape {}",
+               to_string(g.sizes()), to_string(input.shape()));
+  c.out()->dtype = g.dtype;
+  c.out()->set_shape(input.shape());
+}
+template <decltype(&cpu::pad_edges) pad> void run_pad_edges(const Call& call) {
+  const args::_pad_edges c(call);
+  pad(c.input(), edge_sources(c.input(), c.pad(), c.mode()), *c.out());
+}
+template <decltype(&cpu::sum_edges) sum> void run_sum_edges(const Call& call) {
+  const args::_pad_edges_backward c(call);
+  sum(c.grad(), edge_sources(*padded_input(c), c.pad(), c.mode()), *c.out());
+}
+
+// On devices, many small planes are padded in all their dimensions at once, by one list of indices for all planes.
 constexpr int64_t kSmallPlane = 1 << 16;  // elements
 constexpr int64_t kManyPlanes = 4;
 bool many_small_planes(const Tensor& input, int dims, const Pads& p) {
@@ -140,7 +189,7 @@ Tensor pad_planes(const Tensor& input, int dims, const Pads& p, std::string_view
   std::vector<int64_t> shape(input.shape().begin(), input.shape().end());
   int64_t plane = 1;
   for (int d = input.dim() - dims; d < input.dim(); ++d) {
-    const std::vector<int64_t> along = sources(input, d, p, mode);
+    const std::vector<int64_t> along = sources(*input, d, p, mode);
     std::vector<int64_t> next;
     next.reserve(at.size() * along.size());
     for (const int64_t start : at)
@@ -185,6 +234,42 @@ STRATA_OP(constant_pad_nd, "constant_pad_nd(Tensor input, int[] pad, Scalar valu
   .error("f(3), [1, 1, 1, 1]", ErrorKind::Runtime, "no more than twice")
   .error("f(3), [-2, -2]", ErrorKind::Runtime, "negative output size");
 
+STRATA_OP(_pad_edges, "_pad_edges(Tensor input, int[] pad, str mode) -> Tensor")
+  .doc("nn.functional.pad with elements of input: modes 'reflect', 'replicate' and 'circular'.")
+  .helper()
+  .no_out()
+  .infer(infer_pad_edges)
+  .kernel("rows", run_pad_edges<cpu::pad_edges>)
+  .kernel("reference", run_pad_edges<cpu::pad_edges_reference>)
+  .cuda_on_host("pad_edges_on_host")
+  .handles_complex()
+  .dtypes(kAllTypes)
+  .add_dtypes(kComplexTypes)
+  .grad([](const grads::_pad_edges& c, const Tensor& g) -> Grads {
+    return {_pad_edges_backward(g, c.pad(), c.mode(), c.shape_of_input())};
+  })
+  .samples({"f(2,3), [1, 2], 'reflect'", "f(2,3,4), [1, 2, 2, 0], 'replicate'",
+            "f(2,2,3,3,3), [1, 1, 0, 1, 2, 2], 'reflect'", "f(2,3,4), [2, 1, 1, 2], 'circular'",
+            "f(2,4), [-1, 2], 'circular'", "f(2,5,4), [-1, 2, 1, -2], 'replicate'", "f(0,3), [1, 1], 'reflect'"});
+
+STRATA_OP(_pad_edges_backward, "_pad_edges_backward(Tensor grad, int[] pad, str mode, int[] shape) -> Tensor")
+  .doc("The gradient of _pad_edges for an input of the given shape.")
+  .helper()
+  .no_out()
+  .infer(infer_pad_edges_backward)
+  .kernel("rows", run_sum_edges<cpu::sum_edges>)
+  .kernel("reference", run_sum_edges<cpu::sum_edges_reference>)
+  .cuda_on_host("sum_edges_on_host")
+  .dtypes(kFloatingTypes)
+  .complex_by_parts()
+  .grad([](const grads::_pad_edges_backward& c, const Tensor& g) -> Grads {
+    return {_pad_edges(g, c.pad(), c.mode())};
+  })
+  .samples({"f(2,6), [1, 2], 'reflect', [2, 3]", "f(2,5,7), [1, 2, 2, 0], 'replicate', [2, 3, 4]",
+            "f(2,2,7,4,5), [1, 1, 0, 1, 2, 2], 'reflect', [2, 2, 3, 3, 3]",
+            "f(2,6,7), [2, 1, 1, 2], 'circular', [2, 3, 4]", "f(2,5), [-1, 2], 'circular', [2, 4]"})
+  .error("f(2,6), [1, 1], 'reflect', [2, 3]", ErrorKind::Runtime, "does not fit");
+
 STRATA_OP(nn_functional_pad,
           "nn.functional.pad(Tensor input, int[] pad, str mode='constant', float? value=None) -> Tensor")
   .doc(
@@ -206,6 +291,7 @@ STRATA_OP(nn_functional_pad,
       STRATA_CHECK(input->shape[d] > 0, Runtime,
                    "pad: expected an input with possibly 0 batch size and other non-zero dimensions, but got shape {}",
                    to_string(input.shape()));
+    if (on_host(input)) return _pad_edges(input, pad, mode);
     if (many_small_planes(input, dims, p)) return pad_planes(input, dims, p, mode);
     Tensor out = input;
     for (int d = input.dim() - dims; d < input.dim(); ++d) out = pad_dim(out, d, p, mode);

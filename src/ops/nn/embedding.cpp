@@ -109,6 +109,21 @@ Tensor largest_of_bags(const Tensor& weight, const Tensor& rows, const Tensor& f
   const Tensor row = take(flat, where(some, place, 0));
   return where(some, take(weight, add(mul(row, n), arange(n, DType::I64))), 0.0);
 }
+
+// Few rows of a table whose rows are not contiguous: the others are not read.
+void strided_rows(const TensorImpl& table, const int64_t* index, int64_t count, const TensorImpl& out) {
+  const int64_t n = table.shape[1], step = table.strides[1];
+  dispatch_size(table.dtype, [&]<class T>() {
+    const T* from = reinterpret_cast<const T*>(table.data);
+    T* to = reinterpret_cast<T*>(out.data);
+    parallel_for(count, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
+      for (int64_t k = begin; k < end; ++k) {
+        const T* row = from + checked_row(index[k], table.shape[0]) * table.strides[0];
+        for (int64_t j = 0; j < n; ++j) to[k * n + j] = row[j * step];
+      }
+    });
+  });
+}
 }  // namespace
 
 STRATA_OP(embedding_core,
@@ -129,8 +144,10 @@ STRATA_OP(embedding_core,
   .kernel("rows",
           [](const args::embedding_core& c) {
             const TensorImpl& w = c.weight();
-            const Tensor table = cpu::staged(w, w.dtype);
             const cpu::In<int64_t> index(c.indices());
+            if (!w.contiguous && c.indices().numel < w.shape[0])
+              return strided_rows(w, index, c.indices().numel, *c.out());
+            const Tensor table = cpu::staged(w, w.dtype);
             const int64_t n = w.shape[1], count = c.indices().numel;
             const size_t bytes = static_cast<size_t>(n) * size_of(w.dtype);
             parallel_for(count, std::max<int64_t>(1, 16384 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
