@@ -373,51 +373,6 @@ bool gemv_bf16(const Gemm& g, const BFloat16* a, const BFloat16* b, BFloat16* c)
   return !g.accumulate && matrix_vector(g, a, b, c, Bf16Dots());
 }
 
-void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c) {
-  const auto alpha = static_cast<int64_t>(g.alpha);
-  if (g.n == 1 && g.batch_dims == 0)  // a loop over n would have one step
-    return parallel_for(g.m, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, g.k)), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        uint64_t sum = 0;  // unsigned: wraps, as in PyTorch
-        for (int64_t p = 0; p < g.k; ++p)
-          sum += static_cast<uint64_t>(a[r * g.a_m + p * g.a_k]) * static_cast<uint64_t>(b[p * g.b_k]);
-        int64_t& out = c[r * g.c_m];
-        out = static_cast<int64_t>(static_cast<uint64_t>(alpha) * sum + static_cast<uint64_t>(g.accumulate ? out : 0));
-      }
-    });
-  if (g.c_n == 1 && g.b_n == 1) {
-    constexpr int64_t kTogether = 32;  // rows of one piece of work
-    const int64_t pieces = (g.m + kTogether - 1) / kTogether, work = std::min(g.m, kTogether) * g.n * g.k;
-    return parallel_for(g.batches() * pieces, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, work)),
-                        [&](int64_t begin, int64_t end) {
-                          for (int64_t i = begin; i < end; ++i) {
-                            int64_t ao, bo, co;
-                            g.offsets(i / pieces, ao, bo, co);
-                            const int64_t first = i % pieces * kTogether;
-                            integer_rows(g, a + ao, b + bo, c + co, first, std::min(g.m, first + kTogether));
-                          }
-                        });
-  }
-  parallel_for(
-    g.batches() * g.m, std::max<int64_t>(1, 32768 / std::max<int64_t>(1, g.n * g.k)), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        int64_t ao, bo, co;
-        g.offsets(r / g.m, ao, bo, co);
-        const int64_t* x = a + ao + r % g.m * g.a_m;
-        int64_t* out = c + co + r % g.m * g.c_m;
-        for (int64_t j = 0; !g.accumulate && j < g.n; ++j) out[j * g.c_n] = 0;
-        for (int64_t p = 0; p < g.k; ++p) {
-          const uint64_t f =
-            static_cast<uint64_t>(alpha) * static_cast<uint64_t>(x[p * g.a_k]);  // unsigned: wraps, as in PyTorch
-          const int64_t* y = b + bo + p * g.b_k;
-          for (int64_t j = 0; j < g.n; ++j)
-            out[j * g.c_n] =
-              static_cast<int64_t>(static_cast<uint64_t>(out[j * g.c_n]) + f * static_cast<uint64_t>(y[j * g.b_n]));
-        }
-      }
-    });
-}
-
 bool gemm_small(const Gemm& g) {
   return g.c_n == 1 && g.k <= 256 && g.n * g.k <= 64 * 64 && g.m * g.n * g.k * g.batches() <= 64 * 64 * 64;
 }

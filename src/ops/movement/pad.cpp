@@ -113,6 +113,7 @@ std::vector<int64_t> sources(const TensorImpl& input, int d, const Pads& p, std:
     if (mode == "reflect") i = i < 0 ? -i : i >= n ? 2 * (n - 1) - i : i;
     else if (mode == "replicate") i = std::clamp<int64_t>(i, 0, n - 1);
     else i = first + ((i - first) % period + period) % period;
+    STRATA_ASSERT(i >= 0 && i < n);
     index[static_cast<size_t>(k)] = i;
   }
   return index;
@@ -124,6 +125,8 @@ Tensor pad_dim(const Tensor& input, int d, const Pads& p, std::string_view mode)
 
 // On the CPU, all dimensions are padded in one pass. Those of `pad` are the last ones, the outermost first.
 cpu::EdgeSources edge_sources(const TensorImpl& input, IntList pad, std::string_view mode) {
+  STRATA_CHECK(mode == "reflect" || mode == "replicate" || mode == "circular", NotImplemented,
+               "pad: unrecognised padding mode {}; expected reflect, replicate or circular", mode);
   const Pads p(input, pad);
   cpu::EdgeSources all;
   for (int d = input.ndim - static_cast<int>(pad.size / 2); d < input.ndim; ++d)
@@ -250,7 +253,8 @@ STRATA_OP(_pad_edges, "_pad_edges(Tensor input, int[] pad, str mode) -> Tensor")
   })
   .samples({"f(2,3), [1, 2], 'reflect'", "f(2,3,4), [1, 2, 2, 0], 'replicate'",
             "f(2,2,3,3,3), [1, 1, 0, 1, 2, 2], 'reflect'", "f(2,3,4), [2, 1, 1, 2], 'circular'",
-            "f(2,4), [-1, 2], 'circular'", "f(2,5,4), [-1, 2, 1, -2], 'replicate'", "f(0,3), [1, 1], 'reflect'"});
+            "f(2,4), [-1, 2], 'circular'", "f(2,5,4), [-1, 2, 1, -2], 'replicate'", "f(0,3), [1, 1], 'reflect'"})
+  .error("f(2,3), [1, 1], 'mirror'", ErrorKind::NotImplemented, "unrecognised padding mode");
 
 STRATA_OP(_pad_edges_backward, "_pad_edges_backward(Tensor grad, int[] pad, str mode, int[] shape) -> Tensor")
   .doc("The gradient of _pad_edges for an input of the given shape.")
