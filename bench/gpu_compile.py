@@ -51,7 +51,7 @@ def _(s, n):
         y = s.m.nn.functional.gelu(x * 1.5 + 0.3) * x
         return s.m.autograd.grad(y, x, g)[0]
 
-    return 10 * n * n, step
+    return 6 * n * n, step
 
 
 @case("twelve multiplications and additions, 8192x8192 f32")
