@@ -133,8 +133,7 @@ TEST(Parser, ErrorsNameLineAndText) {
     Machine m(".visible .entry k() { .reg .b32 %r<3>; .reg .b64 %d; .reg .pred %p;\n" + text + "\n}");
     m.module.kernel("k");
   };
-  EXPECT_ERROR(NotImplemented, "PTX line 5: unsupported instruction 'tcgen05.commit'",
-               kernel("tcgen05.commit;"));
+  EXPECT_ERROR(NotImplemented, "PTX line 5: unsupported instruction 'tcgen05.commit'", kernel("tcgen05.commit;"));
   EXPECT_ERROR(NotImplemented, "modifier '.frob'", kernel("add.frob.s32 %r0, %r1, %r2;"));
   EXPECT_ERROR(Value, "'%q' is not declared", kernel("add.s32 %r0, %q, 1;"));
   EXPECT_ERROR(Value, "does not hold .s32", kernel("add.s32 %d, %r0, 1;"));
