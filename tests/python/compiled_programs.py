@@ -56,3 +56,26 @@ def random_program(seed):
         return kept, values[-1]
 
     return shapes, run
+
+
+def trained_network(wrap, device="cpu", steps=10):
+    """Losses and parameters after some training steps, each of which wrap() may compile."""
+    strata.manual_seed(3)
+    nn = strata.nn
+    net = nn.Sequential(nn.Linear(8, 32), nn.GELU(), nn.Dropout(0.2), nn.Linear(32, 2)).to(device)
+    net = wrap(net)
+    optimizer = strata.optim.AdamW(net.parameters(), lr=0.01)
+    losses = []
+    for _ in range(steps):
+        x = strata.randn(16, 8, device=device)
+
+        def step(x=x):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(net(x), (x.sum(1) > 0).long())
+            loss.backward()
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+            return loss
+
+        losses.append(wrap(step)())
+    return losses, [p.detach() for p in net.parameters()]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import records
 import strata
-from compiled_programs import bits, random_program
+from compiled_programs import bits, random_program, trained_network
 from strata import _C
 
 F = strata.nn.functional
@@ -250,30 +250,7 @@ def test_surroundings_may_change():
 
 
 def test_a_network_trains_alike():
-    def train(wrap):
-        strata.manual_seed(3)
-        net = wrap(
-            strata.nn.Sequential(
-                strata.nn.Linear(8, 32), strata.nn.GELU(), strata.nn.Dropout(0.2), strata.nn.Linear(32, 2)
-            )
-        )
-        optimizer = strata.optim.AdamW(net.parameters(), lr=0.01)
-        losses = []
-        for _ in range(20):
-            x = strata.randn(16, 8)
-
-            def step(x=x):
-                optimizer.zero_grad()
-                loss = F.cross_entropy(net(x), (x.sum(1) > 0).long())
-                loss.backward()
-                strata.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-                optimizer.step()
-                return loss
-
-            losses.append(wrap(step)())
-        return losses, [p.detach() for p in net.parameters()]
-
-    assert bits(train(strata.compile)) == bits(train(lambda f: f))
+    assert bits(trained_network(strata.compile)) == bits(trained_network(lambda f: f))
 
 
 def test_errors_are_those_of_the_plain_call():

@@ -8,7 +8,7 @@ import threading
 import pytest
 import records
 import strata
-from compiled_programs import bits, random_program
+from compiled_programs import bits, random_program, trained_network
 from gpu_tensors import DEVICE
 from strata import _C
 
@@ -18,11 +18,16 @@ POINTWISE = [r for r in records.PUBLIC if r["kind"] == "pointwise"]
 OTHERS = [r for r in records.PUBLIC if r["kind"] != "pointwise" and not r["random"] and "empty" not in r["name"]]
 
 
-@pytest.fixture
-def _without_kernels():
-    before = _C._set_fused_kernels(False)
+@pytest.fixture(autouse=True)
+def _with_kernels():
+    before = _C._set_fused_kernels(True)
     yield
     _C._set_fused_kernels(before)
+
+
+@pytest.fixture
+def _without_kernels(_with_kernels):
+    _C._set_fused_kernels(False)
 
 
 def gpu_module():
@@ -352,28 +357,7 @@ def test_another_thread_reads_a_result():
 
 
 def test_a_network_trains_alike():
-    def train(wrap):
-        strata.manual_seed(3)
-        net = strata.nn.Sequential(
-            strata.nn.Linear(8, 32), strata.nn.GELU(), strata.nn.Dropout(0.2), strata.nn.Linear(32, 2)
-        ).to(DEVICE)
-        optimizer = strata.optim.AdamW(net.parameters(), lr=0.01)
-        losses = []
-        for _ in range(5):
-            x = strata.randn(16, 8, device=DEVICE)
-
-            def step(x=x):
-                optimizer.zero_grad()
-                loss = F.cross_entropy(net(x), (x.sum(1) > 0).long())
-                loss.backward()
-                strata.nn.utils.clip_grad_norm_(net.parameters(), 1.0)
-                optimizer.step()
-                return loss
-
-            losses.append(wrap(step)())
-        return losses, [p.detach() for p in net.parameters()]
-
-    assert bits(train(strata.compile)) == bits(train(lambda f: f))
+    assert bits(trained_network(strata.compile, DEVICE)) == bits(trained_network(lambda f: f, DEVICE))
 
 
 def test_out_of_memory_leaves_the_device_usable():
