@@ -185,7 +185,7 @@ def library_page():
     files = (strata.safetensors, strata.utils.data, strata.vision.datasets, strata.vision.transforms)
     nets = (strata.nn.utils, strata.nn.utils.rnn, strata.nn.utils.parametrize, strata.nn.utils.parametrizations)
     nets = (*nets, strata.func, strata.optim, strata.optim.lr_scheduler, strata.optim.swa_utils)
-    nets = (*nets, strata.distributions, strata.fx, strata.autograd.graph)
+    nets = (*nets, strata.distributions, strata.fx, strata.export, strata.autograd.graph)
     for module in (*nets, strata.autograd, strata.random, strata.utils.checkpoint, *files):
         listed = [n for n in getattr(module, "__all__", ()) if not inspect.ismodule(getattr(module, n))]
         public = listed or [

@@ -7,6 +7,8 @@
 #include "autograd/function.h"
 #include "autograd/gradcheck.h"
 #include "base/parallel.h"
+#include "compile/capture.h"
+#include "compile/passes.h"
 #include "cuda/custom/compile.h"
 #include "cuda/custom/elementwise.h"
 #include "cuda/custom/gemm.h"

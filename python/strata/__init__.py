@@ -117,6 +117,7 @@ from .tune import tune  # noqa: E402
 _LATER = (
     "array_api",
     "distributions",
+    "export",
     "fft",
     "func",
     "fx",

@@ -12,6 +12,7 @@
 #include "dispatch/deferred.h"
 #include "dispatch/devices.h"
 #include "dispatch/memory.h"
+#include "dispatch/observer.h"
 #include "record/formula.h"
 #include "record/op.h"
 #include "tensor/memory_checks.h"
@@ -287,7 +288,7 @@ void run_view(const OpRecord& op, const Args& args, Tensor* outs) {
 // The composite that computes this call, if there is one. Refuses complex tensors that the op does not accept; pointwise
 // ops check the promoted dtype themselves, and a composite for complex tensors what it is given.
 OpRecord::Compose composite_of(const OpRecord& op, const Args& args) {
-  if (op.formulas || !has_complex(args)) [[likely]]
+  if (op.formulas || !op.takes_tensors || !has_complex(args)) [[likely]]
     return op.composite_fn;
   if (op.complex_fn) return op.complex_fn;
   check_accepts_complex(op, args);
@@ -337,20 +338,15 @@ Value recorded_value(const OpRecord& op, const Args& args) {
 
 }  // namespace
 
-void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
-  if (thread_state.autocast) [[unlikely]]  // before anything is recorded: casts are ops with gradients of their own
-    if (autocast::call_with_casts(op, args, outs)) return;
-  if (op.recorded_param && !args[op.recorded_param]) [[unlikely]] {
-    Args filled = args;
-    filled[op.recorded_param] = recorded_value(op, args);
-    return call_into(op, filled, outs);
-  }
+// Without rare modes. Whether the op was computed by others: a composite.
+[[gnu::always_inline]] static inline bool call_plainly(const OpRecord& op, const Args& args, Tensor* outs) {
   tracing::Span span(tracing::Layer::Op, op.name.c_str());
   check_args(op, args);
   if (const auto composite = composite_of(op, args)) {
     Results results{outs, nullptr};
     compose(op, composite, args, results);
-    return forget_unreachable_bases(op, outs);
+    forget_unreachable_bases(op, outs);
+    return true;
   }
   const Call c{op, args, outs};
   if (op.view_fn) {
@@ -370,10 +366,41 @@ void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
       count_writes(op, args);
   }
   if (recording(op, args)) record_node(op, args, outs, op.outputs);
-  if (thread_state.inference_mode && !op.view_fn) [[unlikely]]  // a view inherits the mode of its input
+  return false;
+}
+
+static Args with_recorded_value(const OpRecord& op, const Args& args) {
+  Args filled = args;
+  filled[op.recorded_param] = recorded_value(op, args);
+  return filled;
+}
+
+// Whether an observer sees the calls inside a composite instead of it.
+static bool seen_inside() { return thread_state.autocast || thread_state.observed == 2; }
+
+[[gnu::noinline]] static void call_in_mode(const OpRecord& op, const Args& args, Tensor* outs) {
+  if (thread_state.autocast)  // before anything is recorded: casts are ops with gradients of their own
+    if (autocast::call_with_casts(op, args, outs)) return;
+  if (op.recorded_param && !args[op.recorded_param]) return call_in_mode(op, with_recorded_value(op, args), outs);
+  if (thread_state.observed && !(seen_inside() && composite_of(op, args))) {
+    ObservedCall seen(op, Form::Plain, args, nullptr);
+    call_into(op, args, outs);
+    return seen.done(outs, op.outputs);
+  }
+  if (call_plainly(op, args, outs)) return;
+  if (thread_state.inference_mode && !op.view_fn)  // a view inherits the mode of its input
     for (uint32_t o = 0; o < op.outputs; ++o) outs[o]->inference = true;
-  if (thread_state.anomaly_mode) [[unlikely]]
-    check_anomaly(c);
+  if (thread_state.anomaly_mode) check_anomaly(Call{op, args, outs});
+}
+
+void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
+  if (thread_state.any_rare_mode()) [[unlikely]]
+    return call_in_mode(op, args, outs);
+  if (op.recorded_param && !args[op.recorded_param]) [[unlikely]] {
+    call_plainly(op, with_recorded_value(op, args), outs);
+    return;
+  }
+  call_plainly(op, args, outs);
 }
 
 Tensor call(const OpRecord& op, const Args& args) {
@@ -383,6 +410,12 @@ Tensor call(const OpRecord& op, const Args& args) {
 }
 
 std::vector<Tensor> call_list(const OpRecord& op, const Args& args) {
+  if (thread_state.observed && !seen_inside()) [[unlikely]] {
+    ObservedCall seen(op, Form::Plain, args, nullptr);
+    std::vector<Tensor> list = call_list(op, args);
+    seen.done(list.data(), list.size());
+    return list;
+  }
   tracing::Span span(tracing::Layer::Op, op.name.c_str());
   check_args(op, args);
   const auto composite = composite_of(op, args);
@@ -484,6 +517,12 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
     const autocast::Off off;
     return call_inplace(op, args);
   }
+  if (thread_state.observed && !(seen_inside() && composite_of(op, args))) [[unlikely]] {
+    ObservedCall seen(op, Form::InPlace, args, nullptr);
+    Tensor self = call_inplace(op, args);
+    seen.done(&self, 1);
+    return self;
+  }
   tracing::Span span(tracing::Layer::Op, op.name.c_str());
   check_args(op, args);
   STRATA_CHECK(op.outputs == 1 && !op.view_fn && args.size && args.is_tensor(0), Type,
@@ -543,6 +582,11 @@ void call_out(const OpRecord& op, const Args& args, Tensor* outs) {
   if (thread_state.autocast) [[unlikely]] {
     const autocast::Off off;
     return call_out(op, args, outs);
+  }
+  if (thread_state.observed) [[unlikely]] {
+    ObservedCall seen(op, Form::Out, args, outs);
+    call_out(op, args, outs);
+    return seen.done(outs, op.outputs);
   }
   check_args(op, args);
   for (uint32_t o = 0; o < op.outputs; ++o)

@@ -47,14 +47,12 @@ std::vector<Tensor> tensors_of(PyObject* o, const char* who) {
   return list;
 }
 
-template <bool ThreadState::*flag> PyObject* set_mode(PyObject*, PyObject* on) {
+template <auto flag> PyObject* set_mode(PyObject*, PyObject* on) {
   const int value = PyObject_IsTrue(on);
   if (value < 0) return nullptr;
   return PyBool_FromLong(std::exchange(thread_state.*flag, value == 1));
 }
-template <bool ThreadState::*flag> PyObject* get_mode(PyObject*, PyObject*) {
-  return PyBool_FromLong(thread_state.*flag);
-}
+template <auto flag> PyObject* get_mode(PyObject*, PyObject*) { return PyBool_FromLong(thread_state.*flag); }
 
 PyObject* run_backward(PyObject*, PyObject* args) {
   PyObject *tensors, *grads, *inputs;

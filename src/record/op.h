@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bit>
 #include <functional>
 #include <string>
 #include <tuple>
@@ -138,6 +139,7 @@ struct STRATA_API OpRecord {
   uint16_t written = 0;        // mask of Tensor(a!) parameters: the op changes their memory
   uint8_t writes_if = 0;       // of Tensor(a!:training): the bool parameter that enables the write; 0: always
   uint16_t needed = 0;         // mask of Tensor and Tensor[] parameters that are required
+  bool takes_tensors = false;  // has Tensor or Tensor[] parameters, required or not
   uint8_t recorded_param = 0;  // a bool or int parameter: if it is None, dispatch sets it, see keeps_for_grad
   std::string shared;          // for each output the letter of the parameters whose memory it may share, ' ' for none
   std::vector<std::string> output_names;
@@ -377,17 +379,23 @@ struct Explanation {
 // "chosen", or the reason, with the plan's details and its time.
 STRATA_API std::string verdict(const Explanation::Line& line);
 
-struct ThreadState {
-  bool grad_mode = true;
+// Modes that are rarely on. The pipeline tests all of them at once.
+struct RareModes {
   bool inference_mode = false;
   bool anomaly_mode = false;
+  uint8_t autocast = 0;  // mask of the device types that autocast is on for; see dispatch/autocast.h
+  uint8_t observed =
+    0;  // an Observer sees the calls of this thread; 2: those inside composites too (dispatch/observer.h)
+  bool any_rare_mode() const { return std::bit_cast<uint32_t>(*this) != 0; }
+};
+struct ThreadState : RareModes {
+  bool grad_mode = true;
   bool reference_only = false;  // tests: run the last kernel of each list
   // The default device of new tensors; inside a composite or a gradient, the device of its tensors.
   Device default_device;
   const OpRecord* op = nullptr;  // whose kernel runs on a device, for messages
   Explanation* explain = nullptr;
-  uint8_t autocast = 0;  // mask of the device types that autocast is on for; see dispatch/autocast.h
-  bool tuning = false;   // time the kernels of a call, and keep the fastest for its shapes; see dispatch/tuning.h
+  bool tuning = false;  // time the kernels of a call, and keep the fastest for its shapes; see dispatch/tuning.h
 };
 STRATA_API STRATA_THREAD_LOCAL_DECL extern thread_local constinit ThreadState thread_state;
 

@@ -156,6 +156,7 @@ void OpRecord::read_params(std::string_view text) {
     const auto bit = static_cast<uint16_t>(1u << params.size());
     if (memory.written) written |= bit;
     const bool tensors = p.type == ParamType::Tensor || p.type == ParamType::Tensors;
+    takes_tensors |= tensors;
     if (tensors && !p.optional && !p.has_default) needed |= bit;
     defaults.v[defaults.size++] = p.has_default ? parse_default(one.substr(one.find('=') + 1), p.type) : Value();
     params.push_back(p);

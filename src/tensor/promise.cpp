@@ -15,8 +15,10 @@ Promiser::Promiser() : place(next_place()) {
   if (place) promisers[place] = this;  // nobody looks there before a storage has this place
 }
 STRATA_THREAD_LOCAL_DECL thread_local constinit Promiser* own_promiser = nullptr;
+STRATA_THREAD_LOCAL_DECL thread_local constinit ReadObserver* own_read_observer = nullptr;
 
 void keep_promises(const Storage* s, const char* why) {
+  if (own_read_observer && s) own_read_observer->reads(s, why);
   if (own_promiser) own_promiser->keep(why);
   if (!s) return;
   if (Promiser* other = promiser_of(*s)) other->keep(why);

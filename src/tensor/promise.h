@@ -47,6 +47,15 @@ inline void set_promiser(Storage& s, Promiser* promiser) {
   }
 }
 
+// Is told of this thread's reads; a thread that has one counts in `promising`.
+struct STRATA_API ReadObserver {
+  virtual void reads(const Storage* memory, const char* why) = 0;
+
+ protected:
+  ~ReadObserver() = default;
+};
+STRATA_API STRATA_THREAD_LOCAL_DECL extern thread_local constinit ReadObserver* own_read_observer;
+
 [[gnu::cold]] void drop_promise(Storage& s);  // the storage is destroyed
 [[gnu::cold]] STRATA_API void keep_promises(const Storage* s, const char* why);
 // Before values of a tensor are read, or its address is given to somebody who may write to it: everything that this thread

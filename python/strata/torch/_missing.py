@@ -8,7 +8,6 @@ _INSTEAD = {
     "torch.distributed": "run one process per program; Strata trains on one device",
     "torch.nn.parallel.DistributedDataParallel": "use the module itself; Strata trains on one device",
     "torch.onnx": "save the state_dict() and rebuild the model where it is needed",
-    "torch.export": "save the state_dict() and rebuild the model where it is needed",
     "torch.ao": "there are no quantized tensors: use quantize_dynamic(), quantize_int8() with linear_int8(), or strata.amp.fp8",
     "torch.quantization": "there are no quantized tensors: use quantize_dynamic(), or strata.amp.fp8",
     "torch.sparse": "use sparse_coo_tensor() or sparse_csr_tensor()",

@@ -22,8 +22,9 @@ void check_rank(const Tensor& input, IntList ranks, const char* op) {
 }  // namespace
 
 STRATA_OP(batch_norm_layer,
-          "_batch_norm_layer(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? num_batches_tracked, "
-          "Tensor? weight, Tensor? bias, bool training, bool track, float? momentum, float eps, int[] ranks) -> Tensor")
+          "_batch_norm_layer(Tensor input, Tensor(a!:training)? running_mean, Tensor(b!:training)? running_var, "
+          "Tensor(c!:training)? num_batches_tracked, Tensor? weight, Tensor? bias, bool training, bool track, float? "
+          "momentum, float eps, int[] ranks) -> Tensor")
   .doc("batch_norm for modules: counts batches, and without momentum keeps their cumulative average.")
   .helper()
   .no_out()
@@ -43,13 +44,15 @@ STRATA_OP(batch_norm_layer,
                                       training || (!mean && !var), factor, eps);
   })
   .samples({"f(3,4), None, None, None, f(4), f(4), True, False, 0.1, 1e-5, [2,3]",
+            "f(4,3), f(3), p(3), t[7], None, None, True, True, 0.1, 1e-5, [2,3]",
             "f(2,3,4), f(3), p(3), None, None, None, False, True, None, 1e-5, [2,3]"})
   .error("f(3), None, None, None, None, None, True, False, 0.1, 1e-5, [2,3]", ErrorKind::Value,
          "expected 2D or 3D input (got 1D input)");
 
 STRATA_OP(instance_norm_layer,
-          "_instance_norm_layer(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight, Tensor? bias, "
-          "bool use_input_stats, float momentum, float eps, int num_features, int rank) -> Tensor")
+          "_instance_norm_layer(Tensor input, Tensor(a!:use_input_stats)? running_mean, Tensor(b!:use_input_stats)? "
+          "running_var, Tensor? weight, Tensor? bias, bool use_input_stats, float momentum, float eps, int "
+          "num_features, int rank) -> Tensor")
   .doc("instance_norm for modules: an input with one dimension less than rank has no batch.")
   .helper()
   .no_out()
@@ -66,6 +69,7 @@ STRATA_OP(instance_norm_layer,
     return single ? squeeze(out, 0) : out;
   })
   .samples({"f(2,3,4), None, None, f(3), f(3), True, 0.1, 1e-5, 3, 3",
+            "f(2,3,4), f(3), p(3), None, None, True, 0.1, 1e-5, 3, 3",
             "f(3,4), None, None, None, None, True, 0.1, 1e-5, 3, 3"})
   .error("f(2,3,4), None, None, f(2), f(2), True, 0.1, 1e-5, 2, 3", ErrorKind::Value, "to match num_features");
 

@@ -1,0 +1,213 @@
+// Runs a graph by calling its records in order.
+#include <deque>
+#include <optional>
+
+#include "autograd/autograd.h"
+#include "compile/graph.h"
+
+namespace strata::graph {
+namespace {
+
+class Execution {
+ public:
+  Execution(const Graph& g, const std::vector<Tensor>& inputs)
+      : g_(g), values_(g.values.size()), uses_(g.values.size(), 0), given_(g.values.size(), false) {
+    STRATA_CHECK(inputs.size() == g.inputs.size(), Value, "graph: expected {} inputs, found {}", g.inputs.size(),
+                 inputs.size());
+    find_dims(inputs);
+    for (size_t i = 0; i < inputs.size(); ++i) values_[g.inputs[i]] = fitting(inputs[i], g.inputs[i]);
+    for (const Graph::State& s : g.states) values_[s.id] = s.tensor;
+    for (const ValueId id : g.inputs) given_[id] = true;
+    for (const Graph::State& s : g.states) given_[s.id] = true;
+    for (const Node& n : g.nodes) for_each_use(n, [&](ValueId id) { ++uses_[id]; });
+    for (const ValueId id : g.outputs) ++uses_[id];
+    for (const Graph::Write& w : g.writes) ++uses_[w.value];
+  }
+
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs) {
+    for (const Node& n : g_.nodes) {
+      run(n);
+      for_each_use(n, [&](ValueId id) { release(id); });
+    }
+    std::vector<Tensor> outputs;
+    for (const ValueId id : g_.outputs) outputs.push_back(values_[id]);
+    static const OpRecord& copy = find_op("copy");
+    for (const Graph::Write& w : g_.writes) call_inplace(copy, Args(target_of(w, inputs), values_[w.value], false));
+    return outputs;
+  }
+
+ private:
+  static constexpr int64_t kUnknown = -1;
+
+  // The sizes of the dimensions that vary in this run.
+  void find_dims(const std::vector<Tensor>& inputs) {
+    dims_.assign(g_.dims.size(), kUnknown);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Graph::Value& want = g_.values[g_.inputs[i]];
+      if (!inputs[i] || want.shape.size() != static_cast<size_t>(inputs[i].dim())) continue;  // refused later
+      for (size_t axis = 0; axis < want.shape.size(); ++axis)
+        for (size_t d = 0; d < dims_.size(); ++d)
+          if (want.shape[axis] == size_of_dim(d) && dims_[d] == kUnknown) dims_[d] = inputs[i]->shape[axis];
+    }
+    for (size_t d = 0; d < dims_.size(); ++d)
+      STRATA_CHECK(dims_[d] == kUnknown || (dims_[d] >= g_.dims[d].min && dims_[d] <= g_.dims[d].max), Value,
+                   "graph: dimension '{}' has size {}; it may have {} to {}", g_.dims[d].name, dims_[d], g_.dims[d].min,
+                   g_.dims[d].max);
+  }
+  std::vector<int64_t> evaluated(const Sizes& sizes) const {
+    std::vector<int64_t> list;
+    for (const Size& s : sizes) list.push_back(evaluate(s, dims_));
+    return list;
+  }
+  // The type of a value in this run.
+  ValueType type_now(ValueId id) const {
+    const Graph::Value& v = g_.values[id];
+    ValueType type = v.type;
+    if (!v.shape.empty()) type.shape = evaluated(v.shape);
+    if (!v.strides.empty()) type.strides = evaluated(v.strides);
+    return type;
+  }
+
+  Tensor fitting(const Tensor& given, ValueId id) const {
+    const Graph::Value& want = g_.values[id];
+    STRATA_CHECK(given, Type, "graph: input '{}' is an undefined tensor; expected {}", want.name,
+                 to_string(want, g_.dims));
+    const ValueType found = type_of(*given);
+    const bool fits = found.dtype == want.type.dtype && found.device == want.type.device &&
+                      found.shape.size() == want.type.shape.size();
+    const ValueType type = fits ? type_now(id) : want.type;
+    STRATA_CHECK(
+      fits && found.shape == type.shape, Value,
+      "graph: input '{}' is {}; the graph was captured with {}. Capture it again for other shapes, dtypes and "
+      "devices",
+      want.name, to_string(found), to_string(want, g_.dims));
+    if (same_layout(found, type)) return given;
+    static const OpRecord& clone = find_op("clone_strided");
+    return call(clone, Args(given, IntList(type.strides)));
+  }
+  Tensor target_of(const Graph::Write& w, const std::vector<Tensor>& inputs) const {
+    for (size_t i = 0; i < g_.inputs.size(); ++i)
+      if (g_.inputs[i] == w.target) return inputs[i];
+    for (const Graph::State& s : g_.states)
+      if (s.id == w.target) return s.tensor;
+    return {};
+  }
+  void release(ValueId id) {
+    if (--uses_[id] == 0) values_[id] = {};
+  }
+
+  // A tensor with the values of an argument that the call overwrites: itself, if nobody else can see its memory.
+  Tensor copy_for(const Node& n, uint32_t i, const Tensor& t) {
+    static const OpRecord& clone = find_op("clone");
+    const ValueId id = std::get<ValueRef>(n.args[i]).id;
+    const bool own = uses_[id] == 1 && !given_[id] && !thread_state.grad_mode && t->refs.load() == 2 && t->storage &&
+                     t->storage->refs.load() == 1;
+    return own ? t : call(clone, Args(t, Value()));
+  }
+
+  void run(const Node& n) {
+    const Scoped grad(thread_state.grad_mode, thread_state.grad_mode && !n.no_grad);
+    lists_.clear();
+    numbers_.clear();
+    Args args;
+    args.size = static_cast<uint32_t>(n.args.size());
+    for (uint32_t i = 0; i < args.size; ++i) args[i] = value_of(n.args[i]);
+    const uint16_t written = written_by(n);
+    std::vector<Tensor> copies;
+    for (uint32_t i = 0; i < args.size; ++i)
+      if ((written >> i & 1) || (n.form == Form::InPlace && i == 0)) {
+        STRATA_CHECK(args.is_tensor(i), Value, "graph: {} writes to '{}', which is no tensor", n.op->name,
+                     n.op->params[i].name);
+        args[i] = Value(copies.emplace_back(copy_for(n, i, args.share(i))));
+      }
+    std::vector<Tensor> results;
+    if (n.form == Form::InPlace) {
+      results.push_back(call_inplace(*n.op, args));
+    } else if (n.form == Form::Out) {
+      for (const ValueId id : n.results) results.push_back(memory_for(type_now(id)));
+      call_out(*n.op, args, results.data());
+    } else {
+      std::optional<OnDeviceOf> there;  // an op without tensors makes them where it did
+      if (!n.op->needed && !n.results.empty() && n.results[0] != kNoValue)
+        there.emplace(g_.values[n.results[0]].type.device);
+      if (n.op->returns_list) {
+        results = call_list(*n.op, args);
+      } else {
+        results.resize(n.op->outputs);
+        call_into(*n.op, args, results.data());
+      }
+      for (const Tensor& t : copies) results.push_back(t);
+    }
+    STRATA_CHECK(results.size() == n.results.size(), Runtime, "graph: {} returned {} results; it was captured with {}",
+                 n.op->name, results.size(), n.results.size());
+    for (size_t k = 0; k < results.size(); ++k)
+      if (n.results[k] != kNoValue && uses_[n.results[k]]) keep(n, n.results[k], std::move(results[k]));
+  }
+
+  void keep(const Node& n, ValueId id, Tensor result) {
+    const ValueType want = type_now(id);
+    STRATA_CHECK(
+      result && same_layout(type_of(*result), want), Runtime,
+      "graph: {} returned {}; it was captured with {}{}. Its results depend on values or on settings: capture again",
+      n.op->name, result ? to_string(type_of(*result)) : "nothing", to_string(want),
+      n.source.empty() ? "" : " at " + n.source);
+    values_[id] = std::move(result);
+  }
+
+  static Tensor memory_for(const ValueType& type) {
+    static const OpRecord& empty = find_op("empty_strided");
+    Args args = empty.defaults;
+    args[0] = Value(IntList(type.shape));
+    args[1] = Value(IntList(type.strides));
+    args[2] = Value(type.dtype);
+    args[3] = Value(type.device);
+    return call(empty, args);
+  }
+
+  Value value_of(const Argument& a) {
+    return std::visit(
+      [&](const auto& v) -> Value {
+        using T = std::remove_cvref_t<decltype(v)>;
+        if constexpr (std::is_same_v<T, std::monostate>) {
+          return Value();
+        } else if constexpr (std::is_same_v<T, ValueRef>) {
+          return Value(values_[v.id]);
+        } else if constexpr (std::is_same_v<T, ValueList>) {
+          std::vector<Tensor>& list = lists_.emplace_back();
+          for (const ValueId id : v.ids) list.push_back(id == kNoValue ? Tensor() : values_[id]);
+          return Value(TensorList(std::span<const Tensor>(list)));
+        } else if constexpr (std::is_same_v<T, ComplexNumber>) {
+          return Value(static_cast<const Complex<double>*>(&v));
+        } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
+          return Value(IntList(v));
+        } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+          return Value(std::span<const double>(v));
+        } else if constexpr (std::is_same_v<T, Size>) {
+          return Value(evaluate(v, dims_));
+        } else if constexpr (std::is_same_v<T, Sizes>) {
+          return Value(IntList(numbers_.emplace_back(evaluated(v))));
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          return Value(std::string_view(v));
+        } else {
+          return Value(v);
+        }
+      },
+      a);
+  }
+
+  const Graph& g_;
+  std::vector<Tensor> values_;
+  std::vector<uint32_t> uses_;             // that are still to come
+  std::vector<bool> given_;                // inputs and states
+  std::vector<int64_t> dims_;              // by index in Graph::dims
+  std::deque<std::vector<Tensor>> lists_;  // of the node that runs
+  std::deque<std::vector<int64_t>> numbers_;
+};
+
+}  // namespace
+
+std::vector<Tensor> run(const Graph& graph, const std::vector<Tensor>& inputs) {
+  return Execution(graph, inputs).run(inputs);
+}
+
+}  // namespace strata::graph

@@ -1,0 +1,148 @@
+// The graph of a captured program: op records called on values that are never written to. Running it calls the same records, so
+// shape rules, gradients and devices are those of eager calls. docs/internals/graph.md has the format and the rules.
+#pragma once
+#include <array>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "record/op.h"
+
+namespace strata::graph {
+
+using ValueId = uint32_t;
+constexpr ValueId kNoValue = UINT32_MAX;
+
+// What is known of a value before the graph runs: what the capture saw.
+struct ValueType {
+  DType dtype = DType::F32;
+  Device device;
+  std::vector<int64_t> shape, strides;
+  bool operator==(const ValueType&) const = default;
+};
+STRATA_API ValueType type_of(const TensorImpl& t);
+// Whether the stride of a dimension says nothing: its size is 1, or there are no elements.
+STRATA_API bool has_any_strides(const ValueType& type, size_t dim);
+// Equal but for such strides.
+STRATA_API bool same_layout(const ValueType& a, const ValueType& b);
+STRATA_API std::string to_string(const ValueType& type);  // "float32[2, 3]", "float32[2, 3] cuda:0"
+
+// A size that depends on dimensions that vary (Graph::dims): a sum of products of them, such as 2 * batch * length + 1.
+constexpr size_t kMaxVarying = 4;
+struct Size {
+  struct Term {
+    int64_t factor = 0;
+    std::array<uint8_t, kMaxVarying> powers = {};  // of each dimension; all 0: a constant
+    bool operator==(const Term&) const = default;
+  };
+  std::vector<Term> terms = {};
+  int64_t divisor = 1;  // of the sum, which it divides: length * (length - 1) / 2
+  bool operator==(const Size&) const = default;
+};
+using Sizes = std::vector<Size>;
+STRATA_API Size size_of_dim(size_t d);  // Graph::dims[d] itself
+STRATA_API int64_t evaluate(const Size& size, const std::vector<int64_t>& dims);
+
+// An argument of a node: a value, a list of values, or what the program passed itself.
+struct ValueRef {
+  ValueId id;
+  bool operator==(const ValueRef&) const = default;
+};
+struct ValueList {
+  std::vector<ValueId> ids;  // kNoValue: None
+  bool operator==(const ValueList&) const = default;
+};
+struct ComplexNumber : Complex<double> {
+  bool operator==(const ComplexNumber& o) const { return re == o.re && im == o.im; }
+};
+using Argument = std::variant<std::monostate, ValueRef, ValueList, double, int64_t, bool, ComplexNumber,
+                              std::vector<int64_t>, std::vector<double>, std::string, DType, Device, Size, Sizes>;
+
+// A call. Nothing that it is given changes: in place, the op gets a copy of argument 0 with the same strides, and with out= new
+// memory; results are the new values. After the results of a record that writes to arguments come the new values of these.
+struct Node {
+  const OpRecord* op = nullptr;
+  Form form = Form::Plain;
+  std::vector<Argument> args;  // one per parameter of the record
+  std::vector<ValueId> results;
+  bool no_grad = false;  // inside a no_grad block of the program
+  std::string source;    // "model.py:12" or empty
+  std::string scope;     // of the module: "layers.0.linear", or empty
+};
+
+struct Graph {
+  // A dimension of inputs whose size may differ in each run.
+  struct Dim {
+    std::string name;
+    int64_t min, max;
+  };
+  struct Value {
+    ValueType type;  // as captured
+    std::string name;
+    Sizes shape = {}, strides = {};  // if they depend on dims; otherwise empty
+    bool same_type(const Value& o) const { return type == o.type && shape == o.shape && strides == o.strides; }
+  };
+  // A tensor that the graph refers to: a parameter, a buffer, or another tensor that the program used.
+  struct State {
+    ValueId id;
+    Tensor tensor;
+    bool named =
+      false;  // given by the caller of capture: it may change between runs, so passes must not compute with it
+  };
+  // After a run, this value is copied into an input or a state.
+  struct Write {
+    ValueId target, value;
+    bool operator==(const Write&) const = default;
+  };
+
+  std::vector<Dim> dims;
+  std::vector<Value> values;  // by id
+  std::vector<ValueId> inputs;
+  std::vector<State> states;
+  std::vector<Node> nodes;  // every node after those whose results it uses
+  std::vector<ValueId> outputs;
+  std::vector<Write> writes;
+};
+
+// --- the executable specification -----------------------------------------------------------------------------------
+// Throws Value if the graph breaks a rule: the message names the node. Captures, passes and readers end with it.
+STRATA_API void verify(const Graph& graph);
+
+// --- use ------------------------------------------------------------------------------------------------------------
+// Calls the records in order, and returns the outputs. Inputs must have the dtypes, shapes and devices of the capture, up to the
+// dimensions that vary; other strides are copied first. Values are released after their last use. Gradients are recorded as in eager calls.
+STRATA_API std::vector<Tensor> run(const Graph& graph, const std::vector<Tensor>& inputs);
+
+// One graph for all sizes, of captures of one program that differ in the sizes of inputs. points[k] has the sizes of `dims` in
+// capture k: the first point, those with sizes that are larger by up to kMaxDegree in total (all of them), and at the end one or
+// more to check the result. `axes` has the dimension of an axis of an input. Throws Runtime, with the line, if the program
+// made other calls for other sizes, or if a number is no sum of products of the sizes.
+constexpr int kMaxDegree = 3;
+struct Axis {
+  size_t input, axis, dim;
+};
+STRATA_API Graph generalize(const std::vector<Graph>& captures, const std::vector<std::vector<int64_t>>& points,
+                            const std::vector<Graph::Dim>& dims, const std::vector<Axis>& axes);
+
+// As text, a line per node.
+STRATA_API std::string to_string(const Graph& graph);
+STRATA_API std::string to_string(const Size& size, const std::vector<Graph::Dim>& dims);
+STRATA_API std::string to_string(const Graph::Value& value, const std::vector<Graph::Dim>& dims);  // its type
+// Without the values of states. from_json gives its states these tensors, by name; it throws Value for a text that is no graph,
+// NotImplemented for ops that this version does not have, all of them at once.
+STRATA_API std::string to_json(const Graph& graph);
+STRATA_API Graph from_json(const std::string& text, const std::vector<std::pair<std::string, Tensor>>& states);
+
+// Calls f(id) for each value that a node uses, in order.
+template <class F> void for_each_use(const Node& node, const F& f) {
+  for (const Argument& a : node.args) {
+    if (const auto* ref = std::get_if<ValueRef>(&a)) f(ref->id);
+    if (const auto* list = std::get_if<ValueList>(&a))
+      for (ValueId id : list->ids)
+        if (id != kNoValue) f(id);
+  }
+}
+// The parameters whose arguments this call writes to (Tensor(a!)), as a mask.
+STRATA_API uint16_t written_by(const Node& node);
+
+}  // namespace strata::graph

@@ -1,0 +1,45 @@
+// Sees what a program asks of the pipeline, in order. Capture (compile/capture.h) makes a graph of it.
+#pragma once
+#include "record/op.h"
+#include "tensor/promise.h"
+
+namespace strata {
+
+// Gets the calls of one thread, but not those made inside another call. The calls inside a composite are seen instead of it while
+// autocast is on, which may cast them, or if `inside_composites`.
+struct STRATA_API Observer : ReadObserver {
+  // `outs` are the out= tensors of Form::Out.
+  virtual void before(const OpRecord& op, Form form, const Args& args, const Tensor* outs) = 0;
+  // `outs` are the results, in place the written tensor. Not called if the call throws; failed() is.
+  virtual void after(const OpRecord& op, const Tensor* outs, size_t count) = 0;
+  virtual void failed() = 0;
+  bool inside_composites = false;
+  // reads(): values are read on the host outside of all calls.
+};
+
+// While it exists, the observer sees the calls of this thread. Only one can: throws Runtime if there is one already.
+class STRATA_API Observing {
+ public:
+  explicit Observing(Observer& observer);
+  ~Observing();
+  Observing(const Observing&) = delete;
+  Observing& operator=(const Observing&) = delete;
+};
+
+// begin internal
+// A call that the observer sees. Dispatch makes one if thread_state.observed; nothing inside it is seen.
+class ObservedCall {
+ public:
+  ObservedCall(const OpRecord& op, Form form, const Args& args, const Tensor* outs);
+  ~ObservedCall();
+  void done(const Tensor* outs, size_t count);
+  ObservedCall(const ObservedCall&) = delete;
+  ObservedCall& operator=(const ObservedCall&) = delete;
+
+ private:
+  const OpRecord& op_;
+  bool done_ = false;
+};
+// end internal
+
+}  // namespace strata
