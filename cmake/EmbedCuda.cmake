@@ -72,6 +72,10 @@ endif()
 
 set(STRATA_KERNELS_FROM "" CACHE PATH "The folder kernels/ of a build tree of the same sources and architectures, to embed what it compiled; other kernels are compiled here")
 
+# Comments and indentation are a twelfth of the PTX.
+find_program(STRATA_SED sed)
+mark_as_advanced(STRATA_SED)
+
 # Writes the source whose object holds all kernels, and adds it to a layer.
 function(strata_embed_kernels target)
   set(out ${PROJECT_BINARY_DIR}/kernels)
@@ -98,11 +102,17 @@ function(strata_embed_kernels target)
           "-DLEGACY=${cuda_legacy}" "-DLEGACY_INCLUDES=${cuda_legacy_includes}" -P ${PROJECT_SOURCE_DIR}/cmake/CompileKernel.cmake
         COMMENT "Compiling kernels of ${name}.cu" VERBATIM)
     endif()
-    string(APPEND data "  \".balign 64\\nstrata_ptx_${name}: .incbin \\\"${base}.ptx\\\"\\n.byte 0\\n\"\n"
+    set(ptx ${base}.ptx)
+    if(STRATA_SED AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
+      set(ptx ${out}/${name}.short.ptx)
+      add_custom_command(OUTPUT ${ptx} DEPENDS ${base}.ptx VERBATIM
+        COMMAND ${STRATA_SED} -e "s|[[:blank:]]*//.*||" -e "s|^[[:blank:]]*||" -e "/^$/d" ${base}.ptx > ${ptx})
+    endif()
+    string(APPEND data "  \".balign 64\\nstrata_ptx_${name}: .incbin \\\"${ptx}\\\"\\n.byte 0\\n\"\n"
       "  \".balign 64\\nstrata_fatbin_${name}: .incbin \\\"${base}.fatbin\\\"\\nstrata_end_${name}:\\n\"\n")
     string(APPEND declarations "extern \"C\" const char strata_ptx_${name}[], strata_fatbin_${name}[], strata_end_${name}[];\n")
     string(APPEND rows "    {\"${name}\", strata_ptx_${name}, strata_fatbin_${name}, strata_end_${name}},\n")
-    list(APPEND images ${base}.ptx ${base}.fatbin)
+    list(APPEND images ${ptx} ${base}.fatbin)
   endforeach()
   string(REPLACE ";" " " archs "${cuda_archs}")
   if(STRATA_CUDA_LEGACY)
