@@ -177,3 +177,22 @@ def _(m):
 def _(m):
     a = _graph(m)
     return lambda: m.sparse_coo_tensor(a._indices(), a._values(), a.shape).coalesce().values()
+
+
+@case("exported program of 20 small ops", 1.5, inner=50)
+def _(m):
+    import importlib
+
+    nn = m.nn
+    net = nn.Sequential(*[layer for _ in range(10) for layer in (nn.Linear(16, 16), nn.ReLU())]).eval()
+    with m.no_grad():
+        for i, p in enumerate(net.parameters()):
+            p.copy_(_input(m, *p.shape, seed=i) / 4)
+    x = _input(m, 1, 16)
+    program = importlib.import_module(f"{m.__name__}.export").export(net, (x,)).module()
+
+    def run():
+        with m.no_grad():
+            return program(x)
+
+    return run
