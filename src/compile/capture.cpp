@@ -88,7 +88,10 @@ class Recorder final : public Observer {
     const auto add_target = [&](const TensorImpl& t) { targets_.push_back({share(t), alias(t)}); };
     if (form == Form::InPlace) add_target(args.tensor(0));
     if (form == Form::Out)
-      for (uint32_t o = 0; o < op.outputs; ++o) add_target(*outs[o]);
+      for (uint32_t o = 0; o < op.outputs; ++o) {
+        if (outs[o]->storage) value_of(*outs[o]);  // memory of the program's own becomes a state, which runs write to
+        add_target(*outs[o]);
+      }
     if (form == Form::Plain)
       for (uint32_t i = 0, written = written_by(pending_); i < args.size; ++i)
         if (written >> i & 1) {
@@ -237,14 +240,19 @@ class Recorder final : public Observer {
                  "capture: a tensor {} shares memory with {}, of which a graph has no view; use a copy",
                  to_string(type_of(t)), to_string(graph_.values[m.base].type));
     static const OpRecord& as_strided = find_op("as_strided");
-    Node& n = graph_.nodes.emplace_back();
-    n.op = &as_strided;
-    n.args = {ValueRef{m.base}, std::vector(t.shape, t.shape + t.ndim), std::vector(t.strides, t.strides + t.ndim),
-              t.storage_offset()};
     const ValueId id = new_value(type_of(t));
-    n.results = {id};
+    add_node(as_strided, {ValueRef{m.base}}, t, id);
     m.views.push_back(view_of(t, id, m.writes));
     return id;
+  }
+  // A call of as_strided or as_strided_scatter; `t` has the geometry of the part.
+  void add_node(const OpRecord& op, std::vector<Argument> args, const TensorImpl& t, ValueId result) {
+    args.insert(args.end(), {std::vector(t.shape, t.shape + t.ndim), std::vector(t.strides, t.strides + t.ndim),
+                             t.storage_offset()});
+    Node& n = graph_.nodes.emplace_back();
+    n.op = &op;
+    n.args = std::move(args);
+    n.results = {result};
   }
 
   // The memory of `t` has got this value.
@@ -260,12 +268,10 @@ class Recorder final : public Observer {
                    "capture: a write to a tensor {}, a part of {} that a graph cannot replace; use a copy",
                    to_string(type_of(t)), to_string(graph_.values[m.base].type));
       static const OpRecord& scatter = find_op("as_strided_scatter");
-      Node& n = graph_.nodes.emplace_back();
-      n.op = &scatter;
-      n.args = {ValueRef{m.base}, ValueRef{value}, std::vector(t.shape, t.shape + t.ndim),
-                std::vector(t.strides, t.strides + t.ndim), t.storage_offset()};
       const ValueType type = graph_.values[m.base].type;
-      n.results = {m.base = new_value(type)};
+      const ValueId whole = new_value(type);
+      add_node(scatter, {ValueRef{m.base}, ValueRef{value}}, t, whole);
+      m.base = whole;
     }
     ++m.writes;
     std::erase_if(m.views, [](const View& v) { return v.shape.numel() > 0; });

@@ -175,6 +175,24 @@ def test_out_arguments_and_dtypes():
     check(f, strata.randn(3))
 
 
+def test_writes_to_tensors_of_the_program():
+    kept, part, total = strata.zeros(3), strata.zeros(2, 3), strata.zeros(())
+
+    def f(x):
+        strata.add(x, 1, out=kept)
+        strata.mul(x, 2, out=part[1])
+        total.add_(x.sum())
+        return x * 3
+
+    graph = Graph.capture(f, [strata.ones(3)])
+    for t in (kept, part, total):
+        t.zero_()
+    for _ in range(2):
+        assert graph.run([strata.ones(3)])[0].tolist() == [3, 3, 3]
+    assert kept.tolist() == [2, 2, 2] and part.tolist() == [[0, 0, 0], [2, 2, 2]] and total.item() == 6
+    assert len(graph.writes) == 3
+
+
 def test_views_that_change_their_shape_in_place():
     def f(x):
         y = x.exp()
