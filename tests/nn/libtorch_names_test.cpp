@@ -46,7 +46,7 @@ TEST(LibtorchNames, DevicesDtypesAndModulesArePrinted) {
 
 TEST(LibtorchNames, ComplexParametersAreTrained) {
   Tensor p = complex(full({2}, 1.0), full({2}, -2.0)).requires_grad_();
-  optim::LBFGS optimizer({p}, optim::LBFGSOptions(0.1));
+  optim::LBFGS optimizer({p}, {.lr = 0.1});
   for (int i = 0; i < 3; ++i)
     optimizer.step([&] {
       optimizer.zero_grad();
