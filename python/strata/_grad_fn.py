@@ -1,6 +1,5 @@
 """The nodes of a graph, as `grad_fn` and `next_functions` show them."""
 
-import functools
 import re
 
 from . import _C
@@ -112,16 +111,20 @@ class AccumulateGrad(Node):
         return "<AccumulateGrad>"
 
 
-@functools.cache
+_types = {}  # op -> the type of its nodes
+
+
 def _type_of(op):
     """The type of an op's nodes, whose name programs that draw graphs print. A user's function keeps its name: MineBackward."""
     name = "".join(p[:1].upper() + p[1:] for p in re.split("[._]", op))
     name += "" if op.endswith("Backward") else "Backward0"
-    return type(name, (_Recorded,), {"__doc__": f"A node of {op}."})
+    kind = _types[op] = type(name, (_Recorded,), {"__doc__": f"A node of {op}."})
+    return kind
 
 
 def wrap_edge(target):
     """The node, or the end of the graph, that the gradient of an input goes to."""
-    if target is None:
-        return None
-    return AccumulateGrad(target) if isinstance(target, _C.Tensor) else _type_of(target[0])(*target)
+    if type(target) is tuple:
+        op, node = target
+        return (_types.get(op) or _type_of(op))(op, node)
+    return None if target is None else AccumulateGrad(target)
