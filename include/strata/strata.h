@@ -47,6 +47,7 @@
 #include "record/precision.h"
 #include "strata/compile.h"
 #include "strata/functions.h"
+#include "strata/libtorch_names.h"
 #include "strata/methods.h"
 #include "strata/nn/modules.h"
 #include "strata/operators.h"

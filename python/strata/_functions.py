@@ -211,8 +211,8 @@ def set_printoptions(precision=None, threshold=None, edgeitems=None, linewidth=N
         if profile not in _PROFILES:
             raise ValueError(f"set_printoptions: unknown profile {profile!r}; expected one of {', '.join(_PROFILES)}")
         options.update(_PROFILES[profile])
-    given = dict(precision=precision, threshold=threshold, edgeitems=edgeitems, linewidth=linewidth, sci_mode=sci_mode)
-    options.update({k: v for k, v in given.items() if v is not None})
+    given = dict(precision=precision, threshold=threshold, edgeitems=edgeitems, linewidth=linewidth)
+    options.update({k: v for k, v in given.items() if v is not None}, sci_mode=sci_mode)  # None: by the values
     if threshold == math.inf:
         options["threshold"] = 2**62
     _C._set_printoptions(**options)

@@ -3,6 +3,7 @@
 import copyreg
 
 from . import _C
+from ._grad_fn import wrap_edge
 
 Tensor = _C.Tensor
 
@@ -32,6 +33,8 @@ def _add_casts():
         char="int8",
         byte="uint8",
         bool="bool",
+        cfloat="complex64",
+        cdouble="complex128",
     )
     for name, target in names.items():
         setattr(Tensor, name, _cast(name, getattr(_C, target)))
@@ -147,116 +150,8 @@ class _HookHandle:
         self.remove()
 
 
-class _NodeHookHandle:
-    """Removes a hook of a node: by remove(), or at the end of a with block."""
-
-    def __init__(self, node, ident):
-        self._node, self.id = node, ident
-
-    def remove(self):
-        _C._remove_node_hook(self._node, self.id)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.remove()
-
-
-class _TwoHandles:
-    """Removes two hooks together."""
-
-    def __init__(self, *handles):
-        self._handles = handles
-
-    def remove(self):
-        for handle in self._handles:
-            handle.remove()
-
-
-class _GradFn:
-    """The op that computed a tensor, as `grad_fn` shows it."""
-
-    def __init__(self, op, node):
-        self.op, self._node = op, node
-
-    @property
-    def next_functions(self):
-        """The targets of the inputs' gradients: pairs of a function (None: none) and an output index."""
-        return tuple((_wrap_edge(target), output) for target, output in _C._next_functions(self._node))
-
-    def register_hook(self, hook):
-        """Calls hook(grad_inputs, grad_outputs) after the node has run; a returned tuple replaces grad_inputs."""
-        return _NodeHookHandle(self._node, _C._node_hook(self._node, hook, False))
-
-    def register_prehook(self, hook):
-        """Calls hook(grad_outputs) before the node runs; a returned tuple replaces them."""
-        return _NodeHookHandle(self._node, _C._node_hook(self._node, hook, True))
-
-    @property
-    def metadata(self):
-        """A dict of the user that lives as long as the node."""
-        return _C._node_metadata(self._node)
-
-    def __eq__(self, other):
-        return isinstance(other, _GradFn) and _C._node_id(self._node) == _C._node_id(other._node)
-
-    def __hash__(self):
-        return hash(_C._node_id(self._node))
-
-    def name(self):
-        return "".join(p[:1].upper() + p[1:] for p in self.op.replace(".", "_").split("_")) + "Backward0"
-
-    def __repr__(self):
-        return f"<{self.name()}>"
-
-
-class _AccumulateGrad:
-    """The end of the graph: adds to the .grad of a leaf, `variable`."""
-
-    next_functions = ()
-
-    def __init__(self, variable):
-        self.variable = variable
-
-    def register_prehook(self, hook):
-        """Calls hook((grad,)) before the gradient is added to .grad; a returned tuple replaces it."""
-
-        def call(grad):
-            found = hook((grad,))
-            return found[0] if isinstance(found, tuple) else found
-
-        return self.variable.register_hook(call)
-
-    def register_hook(self, hook):
-        """Calls hook((), (grad,)) after the gradient has been added to .grad."""
-        last = []
-        return _TwoHandles(
-            self.variable.register_hook(lambda grad: last.append(grad)),
-            self.variable.register_post_accumulate_grad_hook(lambda leaf: hook((), (last.pop(),)) and None),
-        )
-
-    def __eq__(self, other):
-        return isinstance(other, _AccumulateGrad) and self.variable is other.variable
-
-    def __hash__(self):
-        return hash(id(self.variable))
-
-    def name(self):
-        return "AccumulateGrad"
-
-    def __repr__(self):
-        return "<AccumulateGrad>"
-
-
-def _wrap_edge(target):
-    if target is None:
-        return None
-    return _AccumulateGrad(target) if isinstance(target, Tensor) else _GradFn(*target)
-
-
 def _grad_fn(self):
-    return _wrap_edge(_C._grad_fn(self))
+    return wrap_edge(_C._grad_fn(self))
 
 
 Tensor.grad_fn = property(_grad_fn, doc="The op that computed this tensor, None for a leaf.")

@@ -66,10 +66,20 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
 @_method
 def map_(self, other, callable):
     """Replaces each element by callable(element, element of other): slow, for the CPU."""
-    both = zip(self.flatten().tolist(), other.expand_as(self).flatten().tolist(), strict=True)
-    made = _C.tensor([callable(a, b) for a, b in both], dtype=self.dtype).reshape(self.shape)
-    self.data.copy_(made)
-    return self
+    return _map(callable, self, other)
+
+
+@_method
+def map2_(self, x, y, callable):
+    """Replaces each element by callable(element, element of x, element of y): slow, for the CPU."""
+    return _map(callable, self, x, y)
+
+
+def _map(callable, tensor, *others):
+    columns = [t.expand_as(tensor).flatten().tolist() for t in (tensor, *others)]
+    made = [callable(*row) for row in zip(*columns, strict=True)]
+    tensor.data.copy_(_C.tensor(made, dtype=tensor.dtype).reshape(tensor.shape))
+    return tensor
 
 
 @_method
@@ -167,6 +177,41 @@ def dim_order(self, ambiguity_check=False):
 def reinforce(self, reward):
     """Raises: PyTorch removed it."""
     raise RuntimeError("reinforce() was removed from PyTorch; use distributions and log_prob")
+
+
+@_method
+def polygamma(self, n):
+    """The n-th derivative of digamma."""
+    return ops["special.polygamma"](n, self)
+
+
+@_method
+def polygamma_(self, n):
+    """The n-th derivative of digamma, in place."""
+    return self.copy_(self.polygamma(n))
+
+
+@_method
+def float_power_(self, exponent):
+    """The power in double precision, in place: for tensors of float64 and complex128."""
+    found = ops["float_power"](self, exponent)
+    if found.dtype is not self.dtype:
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {self.dtype} but the operation's result requires dtype {found.dtype}"
+        )
+    return self.copy_(found)
+
+
+@_method
+def as_strided_(self, size, stride, storage_offset=None):
+    """Changes the tensor's sizes and strides over the same memory."""
+    return self.set_(self.as_strided(size, stride, storage_offset))
+
+
+@_method
+def _is_view(self):
+    """Whether the tensor shows memory of another tensor that has a history."""
+    return self._base is not None
 
 
 def _add_names():

@@ -182,8 +182,11 @@ def _with_safe_globals(read, data, map_location):
     try:
         return read()
     except RuntimeError as error:
-        if not _safe or "which would run code" not in str(error):
+        if "which would run code" not in str(error):
             raise
-    from .torch import files
+        from .torch import files
+
+        if not _safe:
+            raise files.RefusedPickle(f"{error}; weights_only=False runs it, for files that you trust") from None
 
     return files.read(data(), _place(map_location), _safe)

@@ -5,6 +5,7 @@
 #include "autograd/node_hooks.h"
 #include "autograd/saved_hooks.h"
 #include "cuda/runtime/runtime.h"
+#include "python/backward_pass.h"
 #include "python/binding.h"
 
 // After Python.h, which it needs.
@@ -61,10 +62,12 @@ PyObject* run_backward(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     const auto roots = tensors_of(tensors, "backward"), g = tensors_of(grads, "backward"),
                in = tensors_of(inputs, "backward");
+    const BackwardPass pass;
     {
       WithoutGil unlock;
       autograd::backward(roots, g, retain, create, in);
     }
+    pass.finish();
     Py_RETURN_NONE;
   });
 }
@@ -77,10 +80,12 @@ PyObject* run_grad(PyObject*, PyObject* args) {
     const auto out = tensors_of(outputs, "grad"), in = tensors_of(inputs, "grad"), g = tensors_of(grads, "grad");
     STRATA_CHECK(!in.empty(), Runtime, "`inputs` argument to `grad()` cannot be empty.");
     std::vector<Tensor> result;
+    const BackwardPass pass;
     {
       WithoutGil unlock;
       result = autograd::grad(out, in, g, retain, create, unused);
     }
+    pass.finish();
     return wrap_list(result);
   });
 }
@@ -103,10 +108,19 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* values, Py_ssize_t n,
                  grad = given[0] && given[0] != Py_None ? require_tensor(given[0], "backward") : Tensor();
     const bool create = flag(given[2]), retain = flag(given[1]) || create;
     const auto inputs = tensors_of(given[3], "backward");
+    const BackwardPass pass;
     {
       WithoutGil unlock;
       autograd::backward({&root, 1}, {&grad, 1}, retain, create, inputs);
     }
+    pass.finish();
+    Py_RETURN_NONE;
+  });
+}
+
+PyObject* queue_callback(PyObject*, PyObject* function) {
+  return guarded([&]() -> PyObject* {
+    BackwardPass::queue(function);
     Py_RETURN_NONE;
   });
 }
@@ -465,6 +479,8 @@ PyMethodDef autograd_functions[] = {
    "For tests: run the last kernel of each list."},
   {"_backward", run_backward, METH_VARARGS, nullptr},
   {"_grad", run_grad, METH_VARARGS, nullptr},
+  {"_queue_callback", queue_callback, METH_O,
+   "Calls a function at the end of the backward pass that runs on this thread."},
   {"_register_hook", add_hook, METH_VARARGS, nullptr},
   {"_register_post_accumulate_grad_hook", add_leaf_hook, METH_VARARGS, nullptr},
   {"_remove_hook", drop_hook, METH_VARARGS, nullptr},

@@ -34,6 +34,20 @@ static PyObject* message_of(const std::exception& e) {
   return PyUnicode_DecodeUTF8(e.what(), static_cast<Py_ssize_t>(std::strlen(e.what())), "replace");
 }
 
+// The errors of decompositions and solvers that a matrix has none for, in the words of their messages.
+static bool is_about_matrix(std::string_view message) {
+  for (const std::string_view words :
+       {"could not be completed because the input", "failed to converge because the input",
+        "failed because the input matrix is singular"})
+    if (message.find(words) != std::string_view::npos) return true;
+  return false;
+}
+// strata.linalg.LinAlgError, which is a RuntimeError.
+static Object linalg_error() {
+  const Object module(PyImport_ImportModule("strata.linalg"));
+  return Object(module ? PyObject_GetAttrString(module.get(), "LinAlgError") : nullptr);
+}
+
 PyObject* raise_current() {
   try {
     throw;
@@ -54,7 +68,8 @@ PyObject* raise_current() {
       case ErrorKind::Io: type = PyExc_OSError; break;
     }
     const Object message(message_of(e));
-    if (message) PyErr_SetObject(type, message.get());
+    const Object about_matrix = type == PyExc_RuntimeError && is_about_matrix(e.what()) ? linalg_error() : Object();
+    if (message && !PyErr_Occurred()) PyErr_SetObject(about_matrix ? about_matrix.get() : type, message.get());
   } catch (const std::bad_alloc&) {
     PyErr_SetString(out_of_memory_error, "not enough memory");
   } catch (const std::length_error&) {

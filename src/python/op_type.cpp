@@ -377,7 +377,9 @@ PyTypeObject* result_type_of(const OpRecord& op) {
   auto* fields = new std::vector<PyStructSequence_Field>;  // never freed: the type points to the names
   for (const std::string& n : op.output_names) fields->push_back({n.c_str(), nullptr});
   fields->push_back({nullptr, nullptr});
-  auto* name = new std::string("strata.return_types." + op.name.substr(op.name.rfind('.') + 1));
+  const bool is_linalg = op.name.starts_with("linalg.");  // PyTorch's linalg.eigh returns a return_types.linalg_eigh
+  auto* name = new std::string("strata.return_types." + std::string(is_linalg ? "linalg_" : "") +
+                               op.name.substr(op.name.rfind('.') + 1));
   PyStructSequence_Desc description = {name->c_str(), nullptr, fields->data(), static_cast<int>(op.outputs)};
   PyTypeObject* type = PyStructSequence_NewType(&description);
   if (type) type->tp_repr = result_repr;

@@ -4,6 +4,7 @@ idioms.json has the results of PyTorch 2.15 (record.py beside this file writes t
 """
 
 from further_idioms import FURTHER
+from recent_idioms import RECENT
 
 CREATION = """
 torch.tensor([1, 2, 3])
@@ -636,5 +637,6 @@ GROUPS = {
         functional=FUNCTIONAL,
         training=TRAINING,
         further=FURTHER,
+        recent=RECENT,
     ).items()
 }

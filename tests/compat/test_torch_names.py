@@ -304,6 +304,15 @@ def test_back_ends_answer_what_they_are():
     with backends.cuda.sdp_kernel(enable_flash=False):
         pass
     assert backends.cuda.flash_sdp_enabled()
+    with pytest.warns(UserWarning, match="no effect"):
+        backends.cuda.enable_flash_sdp(False)
+    assert not backends.cuda.flash_sdp_enabled() and backends.cuda.math_sdp_enabled()
+    backends.cuda.enable_flash_sdp(True)
+    with pytest.warns(UserWarning, match="no effect"), backends.mkldnn.flags(enabled=False, deterministic=True):
+        assert backends.mkldnn.enabled and backends.mkldnn.deterministic
+    assert backends.mkldnn.enabled and not backends.mkldnn.deterministic
+    with pytest.raises(NotImplementedError, match="can_use_flash_attention"):
+        backends.cuda.can_use_flash_attention()
     with pytest.raises(AttributeError):
         cudnn.misspelled = True
 
@@ -387,6 +396,8 @@ def test_event_files_have_the_format_of_tensorboard(tmp_path):
         writer.add_histogram("weights", strata.arange(5.0), 1, bins=5)
         writer.add_image("image", strata.zeros(3, 4, 5), 0)
         writer.add_text("note", "hello", 2)
+        with pytest.raises(NotImplementedError, match="add_pr_curve.*add_figure"):
+            writer.add_pr_curve("curve", strata.ones(1), strata.ones(1))
     version, *rest = [dict(e) for e in events(tmp_path)]
     assert version[3] == b"brain.Event:2"
     values = {v[1]: (e.get(2), v) for e in rest for v in [dict(fields(dict(fields(e[5]))[1]))]}

@@ -536,6 +536,11 @@ def test_functions_of_the_module():
     lib.impl("thrice", strata.empty_like, "Meta")
     for device in ("cpu", DEVICE):
         assert strata.ops.tests.thrice(strata.ones(1, device=device)).item() == 3
+    lib.define("tripled_sine(Tensor x, *, float by=3.0) -> Tensor")
+    lib.impl("tripled_sine", lambda x, by=3.0: x.sin() * by, "CompositeImplicitAutograd")
+    x = strata.zeros(1, requires_grad=True)
+    strata.ops.tests.tripled_sine(x, by=2.0).backward()  # the gradient is that of the ops inside
+    assert x.grad.item() == 2 and strata.ops.tests.tripled_sine(strata.ones(1, device=DEVICE)).device.type == "vgpu"
     with pytest.raises(NotImplementedError, match="dispatch key 'Autograd'"):
         lib.impl("thrice", len, "Autograd")
 

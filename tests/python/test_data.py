@@ -421,3 +421,27 @@ def test_what_a_loader_is_built_from_cannot_be_changed():
             setattr(loader, name, None)
     loader.timeout = 3
     assert [b.tolist() for b in loader] == [[0, 1], [2, 3]]
+
+
+def test_types_of_a_program_are_collated_by_its_functions():
+    from strata.utils.data.collate import collate, collate_tensor_fn, default_collate, default_collate_fn_map
+
+    class Point:
+        def __init__(self, x):
+            self.x = x
+
+    def collate_points(batch, *, collate_fn_map=None):
+        return [p.x for p in batch]
+
+    functions = {**default_collate_fn_map, Point: collate_points}
+    found = collate([(Point(1), 1.5, "a"), (Point(2), 2.5, "b")], collate_fn_map=functions)
+    assert found[0] == [1, 2] and found[1].tolist() == [1.5, 2.5] and found[2] == ("a", "b")
+    assert collate([{"p": Point(3)}], collate_fn_map=functions) == {"p": [3]}
+    with pytest.raises(TypeError, match="Point"):
+        default_collate([Point(1)])
+    default_collate_fn_map[Point] = collate_points
+    try:
+        assert default_collate([Point(1), Point(2)]) == [1, 2]
+    finally:
+        del default_collate_fn_map[Point]
+    assert collate_tensor_fn([strata.ones(1), strata.zeros(1)]).tolist() == [[1], [0]]

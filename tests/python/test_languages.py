@@ -45,6 +45,7 @@ PYTHON_ONLY = {
     "strata.nn": {
         "DataParallel|SyncBatchNorm": "for PyTorch programs that wrap or convert a model; in one process they change nothing",
         "Parameter|Buffer": "C++ registers tensors with add_parameter and add_buffer",
+        "RNNCellBase": "CellBase in C++",
         "Lazy.*|Uninitialized.*": "objects that change their class when they see their first input",
     },
     "strata.nn.utils": {

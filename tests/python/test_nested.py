@@ -174,3 +174,16 @@ def test_jagged_values_without_copies():
 def test_nothing_becomes_dense_silently(call, error, text):
     with pytest.raises(error, match=text):
         call(nested_tensor(parts()))
+
+
+def test_masked_select_keeps_the_chosen_elements_of_rows():
+    x = strata.arange(6.0).reshape(2, 3).requires_grad_()
+    mask = strata.tensor([[True, False, True], [False, True, False]])
+    chosen = strata.nested.masked_select(x, mask)
+    assert [t.tolist() for t in chosen.unbind()] == [[0, 2], [4]] and chosen.layout == "jagged"
+    chosen.values().sum().backward()
+    assert x.grad.tolist() == [[1, 0, 1], [0, 1, 0]]
+    wide = strata.nested.masked_select(strata.tensor([1.0, 2.0, 3.0]), mask)  # broadcast over the rows
+    assert [t.tolist() for t in wide.unbind()] == [[1, 3], [2]]
+    with pytest.raises(ValueError, match="mask of bool"):
+        strata.nested.masked_select(x, mask.long())

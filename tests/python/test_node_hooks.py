@@ -2,7 +2,14 @@
 
 import pytest
 import strata
-from strata.autograd.graph import saved_tensors_hooks
+from strata.autograd.graph import (
+    Node,
+    get_gradient_edge,
+    increment_version,
+    queue_callback,
+    register_multi_grad_hook,
+    saved_tensors_hooks,
+)
 
 
 def leaf(*shape):
@@ -146,3 +153,76 @@ def test_identity_and_metadata():
     assert y.grad_fn == y.grad_fn and len({y.grad_fn, y.grad_fn}) == 1 and y.grad_fn != (leaf(2) * 2).grad_fn
     y.sum().backward()
     assert repr(y.grad_fn) == "<MulBackward0>"
+
+
+def test_multi_grad_hooks():
+    a, b, c = leaf(2), leaf(2), strata.ones(2)
+    seen = []
+    handle = register_multi_grad_hook((a, c, b), lambda gradients: seen.append(lists(gradients)))
+    first = register_multi_grad_hook((a, b), lambda gradient: seen.append(gradient.tolist()), mode="any")
+    (a * 2 + b * 3).sum().backward()
+    assert [2.0, 2.0] in seen or [3.0, 3.0] in seen
+    assert [[2.0, 2.0], None, [3.0, 3.0]] in seen and len(seen) == 2
+    first.remove()
+    (a * 2).sum().backward()  # b has no gradient: the pass ends with what there is
+    assert seen[2:] == [[[2.0, 2.0], None, None]]
+    (a * 2 + b * 4).sum().backward()
+    assert seen[3:] == [[[2.0, 2.0], None, [4.0, 4.0]]]
+    handle.remove()
+    (a + b).sum().backward()
+    assert len(seen) == 4
+    with pytest.raises(ValueError, match="mode"):
+        register_multi_grad_hook((a,), print, mode="some")
+
+
+def test_callbacks_at_the_end_of_a_pass():
+    seen = []
+    a = leaf(2)
+    a.register_hook(lambda g: queue_callback(lambda: seen.append(a.grad.tolist())))
+    (a * 3).sum().backward()
+    assert seen == [[3.0, 3.0]]
+    with pytest.raises(RuntimeError, match="during backward"):
+        queue_callback(print)
+
+    def broken():
+        raise KeyError("from the callback")
+
+    b = leaf(2)
+    b.register_hook(lambda g: queue_callback(broken))
+    with pytest.raises(KeyError, match="from the callback"):
+        b.sum().backward()
+    with pytest.raises(KeyError, match="from the callback"):
+        strata.autograd.grad(b.sum(), b)
+    (a * 3).sum().backward()
+    assert seen == [[3.0, 3.0], [6.0, 6.0]]
+
+
+def test_gradient_edges_and_versions():
+    a = leaf(2)
+    y = a * 2
+    edge = get_gradient_edge(y)
+    assert edge.node == y.grad_fn and isinstance(edge.node, Node) and edge.output_nr == 0
+    assert isinstance(get_gradient_edge(a).node, Node) and get_gradient_edge(a).node.variable is a
+    with pytest.raises(RuntimeError, match="does not require gradients"):
+        get_gradient_edge(strata.ones(1))
+    z = (y * y).sum()
+    increment_version(y)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.backward()
+
+
+def test_types_of_nodes_have_their_names():
+    class Twice(strata.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    x = leaf(2)
+    y = Twice.apply(x)
+    assert type(y.grad_fn).__name__ == y.grad_fn.name() == "TwiceBackward"
+    assert type((y * 2).grad_fn).__name__ == "MulBackward0" and "TwiceBackward" in repr(y)
+    assert type(y.grad_fn.next_functions[0][0]).__name__ == "AccumulateGrad"

@@ -139,3 +139,52 @@ def test_print_options():
     assert repr(strata.tensor([1e-5, 1.0])) == "tensor([1.0000e-05, 1.0000e+00])"
     with pytest.raises(ValueError, match="unknown profile"):
         strata.set_printoptions(profile="loud")
+
+
+def test_scientific_notation_is_chosen_again():
+    torch.set_printoptions(sci_mode=False)
+    assert repr(torch.tensor([1e-6])) == "tensor([0.0000])"
+    torch.set_printoptions(profile="default", sci_mode=None)
+    assert repr(torch.tensor([1e-6])) == "tensor([1.0000e-06])" and torch.get_printoptions()["sci_mode"] is None
+    torch.set_printoptions(sci_mode=True)
+    torch.set_printoptions(precision=4)  # as in PyTorch, every call sets it
+    assert repr(torch.tensor([1.0])) == "tensor([1.])"
+
+
+NAMED = [
+    ("linalg_eigh", lambda x: torch.linalg.eigh(x)),
+    ("linalg_svd", lambda x: torch.linalg.svd(x)),
+    ("linalg_qr", lambda x: torch.linalg.qr(x)),
+    ("linalg_slogdet", lambda x: torch.linalg.slogdet(x)),
+    ("linalg_lu_factor", lambda x: torch.linalg.lu_factor(x)),
+    ("linalg_lstsq", lambda x: torch.linalg.lstsq(x, x)),
+    ("max", lambda x: x.max(0)),
+    ("frexp", lambda x: torch.frexp(x)),
+    ("aminmax", lambda x: torch.aminmax(x)),
+]
+
+
+@pytest.mark.parametrize("name, call", NAMED)
+def test_results_with_names_have_types(name, call):
+    from strata.torch import return_types
+
+    found = call(torch.eye(2))
+    assert type(found) is getattr(return_types, name) and repr(found).startswith(f"strata.return_types.{name}(")
+
+
+UNSOLVABLE = [
+    lambda: torch.linalg.inv(torch.zeros(2, 2)),
+    lambda: torch.linalg.cholesky(-torch.eye(2)),
+    lambda: torch.linalg.solve(torch.zeros(2, 2), torch.ones(2)),
+    lambda: torch.linalg.eigh(torch.full((2, 2), float("nan"))),
+    lambda: torch.linalg.svd(torch.full((2, 2), float("nan"))),
+]
+
+
+@pytest.mark.parametrize("call", UNSOLVABLE)
+def test_errors_of_linear_algebra_have_a_type(call):
+    with pytest.raises(torch.linalg.LinAlgError):
+        call()
+    with pytest.raises(RuntimeError) as caught:
+        torch.linalg.inv(torch.ones(2, 3))
+    assert caught.type is RuntimeError  # a wrong shape is not one

@@ -91,8 +91,8 @@ def test_printing():
     assert repr(strata.tensor(SMALL).to_sparse_csc()) == (
         "tensor(ccol_indices=tensor([0, 1, 2, 4, 6]),\n"
         "       row_indices=tensor([0, 2, 0, 2, 2, 3]),\n"
-        "       values=tensor([1., 3., 2., 4., 5., 6.]),\n"
-        "       size=(4, 4), nnz=6, layout=strata.sparse_csc)"
+        "       values=tensor([1., 3., 2., 4., 5., 6.]), size=(4, 4), nnz=6,\n"
+        "       layout=strata.sparse_csc)"
     )
     text = repr(strata.tensor(SMALL).to_sparse_bsr((2, 2)))
     assert "crow_indices=tensor([0, 2, 4])" in text and "size=(4, 4), nnz=4, layout=strata.sparse_bsr" in text

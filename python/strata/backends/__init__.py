@@ -132,21 +132,6 @@ class _Products(_Tf32):
         self.allow_fp16_accumulation = False
 
 
-class _Cuda(types.SimpleNamespace):
-    """GPUs. `deterministic` is True unless set: results have the same bits each time. Without it, values that are written or
-    added to one place (`index_put`, `scatter`, `scatter_add`, `index_add`) are taken in any order, which is faster."""
-
-    @property
-    def deterministic(self):
-        return _C._is_deterministic()
-
-    @deterministic.setter
-    def deterministic(self, value):
-        if not isinstance(value, bool):
-            raise TypeError(f"deterministic must be a bool, found {type(value).__name__}")
-        _C._set_deterministic(value)
-
-
 def _yes(*_):
     return True
 
@@ -185,6 +170,88 @@ class _Quantized:
         self._engine = value
 
 
+class _Switches(types.SimpleNamespace):
+    """Functions and switches of a back end; what PyTorch has besides them can be named, and raises when it is called."""
+
+    def __getattr__(self, name):
+        from ..torch._missing import missing
+        from ..torch._names import ABSENT
+
+        full = f"torch.backends.{self._back_end}"
+        if name == "_back_end" or name not in ABSENT.get(full, "").split():
+            raise AttributeError(f"module '{full}' has no attribute {name!r}")
+        return missing(f"{full}.{name}")
+
+
+def _warn_no_effect(what, why):
+    warnings.warn(f"backends.{what} has no effect: {why}", stacklevel=3)
+
+
+class _Onednn:
+    """oneDNN: used where it is faster."""
+
+    __slots__ = ("deterministic",)
+
+    def __init__(self):
+        self.deterministic = False
+
+    is_available = staticmethod(_yes)
+
+    @property
+    def enabled(self):
+        """oneDNN is used where it is faster; this cannot be changed."""
+        return True
+
+    @enabled.setter
+    def enabled(self, value):
+        if not value:
+            _warn_no_effect("mkldnn.enabled = False", "oneDNN is used where it is faster")
+
+    def flags(self, enabled=True, deterministic=False, allow_tf32=True, **_):
+        """A with block with other settings."""
+        return _Flags(self, enabled=enabled, deterministic=deterministic)
+
+    def set_flags(self, _enabled=None, _deterministic=None, *_):
+        """Sets what is given, and returns the settings before."""
+        before = (True, self.deterministic)
+        self.enabled = _enabled is not False
+        self.deterministic = self.deterministic if _deterministic is None else _deterministic
+        return before
+
+
+class _Attention:
+    """The switches of attention's kernels, kept for programs that set them: kernels are chosen by the shapes."""
+
+    def __init__(self):
+        self.on = dict(flash=True, mem_efficient=True, math=True, cudnn=False)
+
+    def setter(self, name):
+        def enable(enabled):
+            if not enabled and self.on[name]:
+                _warn_no_effect(f"cuda.enable_{name}_sdp(False)", "kernels are chosen by the shapes")
+            self.on[name] = bool(enabled)
+
+        return enable
+
+    def getter(self, name):
+        return lambda: self.on[name]
+
+
+class _Cuda(_Switches):
+    """GPUs. `deterministic` is True unless set: results have the same bits each time. Without it, values that are written or
+    added to one place (`index_put`, `scatter`, `scatter_add`, `index_add`) are taken in any order, which is faster."""
+
+    @property
+    def deterministic(self):
+        return _C._is_deterministic()
+
+    @deterministic.setter
+    def deterministic(self, value):
+        if not isinstance(value, bool):
+            raise TypeError(f"deterministic must be a bool, found {type(value).__name__}")
+        _C._set_deterministic(value)
+
+
 class _Mha:
     """Multi-head attention: whether TransformerEncoder may leave out rows of padding."""
 
@@ -208,25 +275,21 @@ def _accepted(*_):
     """A setting without effect: the result is the same."""
 
 
+_attention = _Attention()
 cuda = _Cuda(
+    _back_end="cuda",
     matmul=_Products(_C._allow_tf32_products, _C._set_allow_tf32_products),
     is_built=_yes,
     sdp_kernel=NoEffect,  # kernels are chosen by the shapes; `explain` tells which
-    enable_flash_sdp=_accepted,
-    enable_mem_efficient_sdp=_accepted,
-    enable_math_sdp=_accepted,
-    enable_cudnn_sdp=_accepted,
-    flash_sdp_enabled=_yes,
-    mem_efficient_sdp_enabled=_yes,
-    math_sdp_enabled=_yes,
-    cudnn_sdp_enabled=_no,
     preferred_linalg_library=_accepted,
+    **{f"enable_{name}_sdp": _attention.setter(name) for name in _attention.on},
+    **{f"{name}_sdp_enabled": _attention.getter(name) for name in _attention.on},
 )
 mha = _Mha()
 quantized = _Quantized()
-mps = types.SimpleNamespace(is_available=_no, is_built=_no, is_macos_or_newer=_no)
-mkldnn = types.SimpleNamespace(is_available=_yes, enabled=True, flags=NoEffect, set_flags=_accepted)
-mkl = types.SimpleNamespace(is_available=_no)
+mps = _Switches(_back_end="mps", is_available=_no, is_built=_no, is_macos_or_newer=_no, is_macos13_or_newer=_no)
+mkldnn = _Onednn()
+mkl = _Switches(_back_end="mkl", is_available=_no)
 openmp = types.SimpleNamespace(is_available=_no)  # the pool of threads is Strata's own
 opt_einsum = types.SimpleNamespace(is_available=_yes, enabled=True, strategy="auto")
 cpu = types.SimpleNamespace(get_cpu_capability=_cpu_capability)

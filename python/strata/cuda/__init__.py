@@ -14,6 +14,7 @@ __all__ = [
     "CompileError",
     "ElementwiseKernel",
     "Event",
+    "OutOfMemoryError",
     "RawKernel",
     "RawModule",
     "ReductionKernel",
@@ -58,6 +59,7 @@ __all__ = [
     "why_not",
 ]
 
+OutOfMemoryError = _C.OutOfMemoryError
 _devices = Devices("cuda")
 CUDAGraph = _devices.CUDAGraph
 Event = _devices.Event

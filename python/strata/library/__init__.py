@@ -96,7 +96,8 @@ def impl(qualname, types, func=None):
 
 
 class Library:
-    """Ops of one namespace, defined by schema and implemented by dispatch key: CPU, CUDA, Meta, CompositeExplicitAutograd."""
+    """Ops of one namespace, defined by schema and implemented by dispatch key: CPU, CUDA, Meta, CompositeExplicitAutograd,
+    CompositeImplicitAutograd."""
 
     _KEYS = {"CPU": "cpu", "CUDA": "cuda", "CompositeExplicitAutograd": None}
 
@@ -113,7 +114,7 @@ class Library:
         return name.strip()
 
     def impl(self, op_name, fn, dispatch_key=""):
-        """Adds a kernel for a dispatch key; Meta is the rule for shapes."""
+        """Adds a kernel for a dispatch key; Meta is the rule for shapes, CompositeImplicitAutograd a function of other ops."""
         key = dispatch_key or self.dispatch_key or "CompositeExplicitAutograd"
         named = f"{self.ns}::{op_name.rpartition('::')[2]}" if isinstance(op_name, str) else op_name
         op = find(named, "Library.impl")
@@ -121,10 +122,12 @@ class Library:
             return  # it has kernels for all keys
         if key == "Meta":
             op.register_fake(fn)
+        elif key == "CompositeImplicitAutograd":
+            op._composite = fn
         elif key in self._KEYS:
             op.register_kernel(self._KEYS[key], fn)
         else:
-            known = ", ".join([*self._KEYS, "Meta"])
+            known = ", ".join([*self._KEYS, "CompositeImplicitAutograd", "Meta"])
             raise NotImplementedError(f"Library.impl: dispatch key {key!r} is not available; there are {known}")
 
     def __repr__(self):

@@ -288,7 +288,11 @@ class CustomOpDef:
 
     # --- calls ---------------------------------------------------------------------------------------------------------
 
+    _composite = None  # a function of other ops, which stands for the op
+
     def __call__(self, *args, **kwargs):
+        if self._composite is not None:
+            return self._composite(*args, **kwargs)
         if _C._function_modes():
             from .._vmap.functions import call_custom_op, current_level
 

@@ -9,6 +9,7 @@ ops, Tensor = _C.ops, _C.Tensor
 __all__ = [
     "NestedTensor",
     "as_nested_tensor",
+    "masked_select",
     "narrow",
     "nested_tensor",
     "nested_tensor_from_jagged",
@@ -112,6 +113,20 @@ def narrow(tensor, dim, start, length, layout="strided"):
     starts, lengths = numbers("start", start), numbers("length", length)
     pieces = [row.narrow(place - 1, a, n) for row, a, n in zip(rows, starts, lengths, strict=True)]
     return from_components(pieces, _check_layout(layout))
+
+
+def masked_select(tensor, mask):
+    """The elements of each row tensor[i] at which mask[i] is true, as a nested tensor of the layout jagged.
+
+    >>> strata.nested.masked_select(strata.ones(2, 2), strata.eye(2).bool()).unbind()
+    (tensor([1.]), tensor([1.]))
+    """
+    if mask.dtype is not _C.bool or mask.dim() != 2:
+        raise ValueError(
+            f"nested.masked_select: expected a mask of bool with 2 dimensions, got {mask.dtype}, {mask.dim()}"
+        )
+    values = tensor.expand(mask.shape).masked_select(mask)
+    return nested_tensor_from_jagged(values, lengths=mask.sum(1))
 
 
 def to_padded_tensor(input, padding, output_size=None):

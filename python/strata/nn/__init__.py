@@ -13,7 +13,7 @@ _FILES = {
     "module": ["Module"],
     "containers": ["Sequential", "ModuleList", "ModuleDict", "ParameterList", "ParameterDict"],
     "multihead": ["MultiheadAttention"],
-    "recurrent": ["RNNBase", "RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"],
+    "recurrent": ["RNNBase", "RNNCellBase", "RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"],
     "transformer": [
         "Transformer",
         "TransformerEncoder",

@@ -1,6 +1,7 @@
 """Calls of modules with hooks; modules without hooks do not use this."""
 
 from ..autograd.function import Function
+from . import _global_hooks as every
 
 
 class _Tap(Function):
@@ -43,7 +44,8 @@ class _BackwardHooks:
 
     def __init__(self, module):
         self.module, self.grad_output = module, None
-        self.pre, self.post = list(module._backward_pre_hooks.values()), list(module._backward_hooks.values())
+        self.pre = [*every.backward_pre_hooks.values(), *module._backward_pre_hooks.values()]
+        self.post = [*every.backward_hooks.values(), *module._backward_hooks.values()]
         self.inputs_tapped = True
 
     def at_outputs(self, grads):
@@ -68,9 +70,9 @@ class _BackwardHooks:
 
 def call(module, args, kwargs):
     """forward with all hooks of the module."""
-    always, result = dict(module._forward_hooks_always_called), None
+    always, result = {**every.hooks_always_called, **module._forward_hooks_always_called}, None
     try:
-        for ident, hook in list(module._forward_pre_hooks.items()):
+        for ident, hook in [*every.forward_pre_hooks.items(), *module._forward_pre_hooks.items()]:
             if ident in module._forward_pre_hooks_with_kwargs:
                 found = hook(module, args, kwargs)
                 if found is not None:
@@ -83,13 +85,14 @@ def call(module, args, kwargs):
                 found = hook(module, args)
                 if found is not None:
                     args = found if isinstance(found, tuple) else (found,)
-        backward = _BackwardHooks(module) if module._backward_hooks or module._backward_pre_hooks else None
+        backward = _BackwardHooks(module)
+        backward = backward if backward.pre or backward.post else None
         if backward:
             args, backward.inputs_tapped = _tap(args, backward.at_inputs)
         result = module.forward(*args, **kwargs)
-        for ident, hook in list(module._forward_hooks.items()):
+        for ident, hook in [*every.forward_hooks.items(), *module._forward_hooks.items()]:
             always.pop(ident, None)
-            if ident in module._forward_hooks_with_kwargs:
+            if ident in module._forward_hooks_with_kwargs or ident in every.hooks_with_kwargs:
                 found = hook(module, args, kwargs, result)
             else:
                 found = hook(module, args, result)
@@ -102,9 +105,9 @@ def call(module, args, kwargs):
         return result
     except Exception:
         for ident in always:  # run those that have not run yet
-            hook = module._forward_hooks.get(ident)
+            hook = module._forward_hooks.get(ident) or every.forward_hooks.get(ident)
             if hook is not None:
-                if ident in module._forward_hooks_with_kwargs:
+                if ident in module._forward_hooks_with_kwargs or ident in every.hooks_with_kwargs:
                     hook(module, args, kwargs, result)
                 else:
                     hook(module, args, result)

@@ -165,10 +165,10 @@ class StateDict:
 
         load(self, "")
         if strict:
-            if missing:
-                errors.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
             if unexpected:
                 errors.insert(0, f"Unexpected key(s) in state_dict: {_quoted(unexpected)}. ")
+            if missing:
+                errors.insert(0, f"Missing key(s) in state_dict: {_quoted(missing)}. ")
         if errors:
             lines = "\n\t".join(errors)
             raise RuntimeError(f"Error(s) in loading state_dict for {type(self).__name__}:\n\t{lines}")

@@ -6,6 +6,7 @@ from .. import _C
 from ..autograd import no_grad
 from ..utils import hooks
 from . import _hooks
+from ._global_hooks import replaced
 from ._state import StateDict
 from ._tree import Tree
 from .parameter import Buffer, Parameter
@@ -90,7 +91,7 @@ class Module(Tree, StateDict):
         elif isinstance(value, Module):
             self._need_init("_modules")
             self._forget(name, keep="_modules")
-            own["_modules"][name] = value
+            own["_modules"][name] = replaced("_modules", self, name, value)
         elif isinstance(value, Buffer):
             self._need_init("_buffers")
             self._forget(name, keep="_buffers")
@@ -183,7 +184,7 @@ class Module(Tree, StateDict):
                 f"Cannot assign non-leaf Tensor to parameter '{name}'. Model parameters must be created explicitly. To "
                 f"express '{name}' as a function of another Tensor, compute the value in the forward() method."
             )
-        self._parameters[name] = param
+        self._parameters[name] = replaced("_parameters", self, name, param)
 
     def register_buffer(self, name, tensor, persistent=True):
         """Adds a tensor that is part of the state but not trained; one that is not persistent is not saved."""
@@ -192,7 +193,7 @@ class Module(Tree, StateDict):
             raise TypeError(
                 f"cannot assign '{type(tensor).__name__}' object to buffer '{name}' (strata Tensor or None required)"
             )
-        self._buffers[name] = tensor
+        self._buffers[name] = replaced("_buffers", self, name, tensor)
         (self._non_persistent_buffers_set.discard if persistent else self._non_persistent_buffers_set.add)(name)
 
     def add_module(self, name, module):
@@ -200,7 +201,7 @@ class Module(Tree, StateDict):
         if not isinstance(module, Module) and module is not None:
             raise TypeError(f"{type(module).__name__} is not a Module subclass")
         self._check_name(name, "_modules", "module")
-        self._modules[name] = module
+        self._modules[name] = replaced("_modules", self, name, module)
 
     register_module = add_module
 
@@ -258,7 +259,7 @@ class Module(Tree, StateDict):
         return self
 
     def to(self, *args, **kwargs):
-        """to(device), to(dtype), to(device, dtype), to(tensor) or to(memory_format=...): converts floating tensors."""
+        """to(device), to(dtype), to(device, dtype), to(tensor) or to(memory_format=...): converts floating and complex tensors."""
         device, dtype, memory_format = _conversion(*args, **kwargs)
         dims = {"channels_last": 4, "channels_last_3d": 5}.get(memory_format)
 
@@ -268,7 +269,7 @@ class Module(Tree, StateDict):
                     "Cannot copy out of meta tensor; no data! Please use strata.nn.Module.to_empty() instead of "
                     "strata.nn.Module.to() when moving module from meta to a different device."
                 )
-            t = t.to(device=device, dtype=dtype if t.is_floating_point() else None)
+            t = t.to(device=device, dtype=dtype if t.is_floating_point() or t.is_complex() else None)
             if memory_format is not None and (dims is None or t.dim() == dims):
                 t = t.contiguous(memory_format=memory_format)
             return t
@@ -371,6 +372,6 @@ def _conversion(*args, device=None, dtype=None, non_blocking=False, memory_forma
             device = value
         elif value is not None and not isinstance(value, bool):
             raise TypeError(f"to() expects a device, a dtype or a tensor, got {type(value).__name__}")
-    if dtype is not None and not dtype.is_floating_point:
-        raise TypeError(f"nn.Module.to only accepts floating point dtypes, but got desired dtype={dtype}")
+    if dtype is not None and not (dtype.is_floating_point or dtype.is_complex):
+        raise TypeError(f"nn.Module.to only accepts floating point or complex dtypes, but got desired dtype={dtype}")
     return device, dtype, memory_format

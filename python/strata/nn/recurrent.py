@@ -215,7 +215,7 @@ class GRU(RNNBase):
         super().__init__("GRU", *args, **kwargs)
 
 
-class _Cell(Module):
+class RNNCellBase(Module):
     """One step of a recurrent network."""
 
     gates, op = 1, ""
@@ -263,7 +263,7 @@ class _Cell(Module):
         return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else f", bias={self.bias}")
 
 
-class RNNCell(_Cell):
+class RNNCell(RNNCellBase):
     """One step of RNN."""
 
     def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh", device=None, dtype=None):
@@ -276,13 +276,13 @@ class RNNCell(_Cell):
         return super().extra_repr() + ("" if self.nonlinearity == "tanh" else f", nonlinearity={self.nonlinearity}")
 
 
-class GRUCell(_Cell):
+class GRUCell(RNNCellBase):
     """One step of GRU."""
 
     gates, op = 3, "gru_cell"
 
 
-class LSTMCell(_Cell):
+class LSTMCell(RNNCellBase):
     """One step of LSTM: forward(input, (h, c)) returns (h, c)."""
 
     gates, op = 4, "lstm_cell"

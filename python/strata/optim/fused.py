@@ -10,6 +10,11 @@ from .sparse_adam import step_sparse
 _RULES = _C._optimizer_rules()
 
 
+def _real(tensors):
+    """Complex tensors as pairs of real numbers, which a step treats as parameters of their own."""
+    return [strata.view_as_real(t.detach()) if t.is_complex() else t for t in tensors]
+
+
 def fixed(numbers):
     """A list as a tuple; other types are rejected by name later."""
     return tuple(numbers) if isinstance(numbers, list) else numbers
@@ -22,6 +27,8 @@ class Fused(Optimizer):
     `master_weights=True` parameters of 16 bits have float32 copies, which the steps change: the state `master_param`. The
     rest of their state is float32 too, and the parameters are the copies, rounded.
     """
+
+    _any_complex = False
 
     def __init__(self, params, switches, **options):
         if self._numbers:
@@ -48,6 +55,7 @@ class Fused(Optimizer):
             if name not in options:
                 raise TypeError(f"{type(self).__name__}: {name} must be a number, found {group.get(name)!r}")
         _C._check_options(type(self).__name__, options)
+        self._any_complex = self._any_complex or any(p.is_complex() for p in group["params"])
         for p in group["params"] if self._rule["matrices_only"] else ():
             if p.ndim != 2:
                 raise ValueError(
@@ -105,10 +113,14 @@ class Fused(Optimizer):
                             (), begin, dtype=dtype, device=p.device if group.get("capturable") else "cpu"
                         )
                     else:
-                        value = strata.full_like(like, begin, requires_grad=False)
+                        start_value = complex(begin, begin) if like.is_complex() else begin
+                        value = strata.full_like(like, start_value, requires_grad=False)
                     new.append((p, name, value))
                 values.append(value)
-        self._op(stepped, [p.grad for p in params], *lists, *(options[name] for name in self._rule["options"]), **first)
+        tensors = [stepped, [p.grad for p in params], *lists]
+        if self._any_complex:
+            tensors = [_real(values) for values in tensors]
+        self._op(*tensors, *(options[name] for name in self._rule["options"]), **first)
         for p, master in zip(params, stepped, strict=True):
             if master is not p:
                 p.copy_(master)

@@ -173,6 +173,7 @@ class Optimizer:
 
     _stepped = False  # schedulers warn when they step first
     _pre_hooks = _post_hooks = ()  # dicts once a hook is registered; a subclass may not call __init__
+    _state_hooks = ()  # likewise: hooks of state_dict and load_state_dict, by their names
     _numbers = frozenset(("step",))  # names of state that is one number per parameter
 
     def zero_grad(self, set_to_none=True):
@@ -192,6 +193,7 @@ class Optimizer:
 
     def state_dict(self):
         """State and options as plain dicts and tensors, parameters as numbers in their order: PyTorch's format."""
+        self._call_state_hooks("state_dict_pre")
         number = {id(p): i for i, p in enumerate(p for g in self.param_groups for p in g["params"])}
         groups = []
         for g in self.param_groups:
@@ -199,13 +201,14 @@ class Optimizer:
                 {k: v for k, v in g.items() if k != "params"} | {"params": [number[id(p)] for p in g["params"]]}
             )
         state = {number[id(p)]: dict(s) for p, s in self.state.items() if id(p) in number}
-        return {"state": state, "param_groups": groups}
+        return self._call_state_hooks("state_dict_post", {"state": state, "param_groups": groups})
 
     def load_state_dict(self, state_dict):
         """Restores state and options saved by state_dict(). Tensors are copied and converted to the parameter's dtype.
 
         `capturable` and `master_weights` do not change: they determine where and in which dtype state is stored.
         """
+        state_dict = self._call_state_hooks("load_state_dict_pre", state_dict)
         saved = state_dict["param_groups"]
         if len(saved) != len(self.param_groups):
             raise ValueError(
@@ -234,6 +237,7 @@ class Optimizer:
             taken = {k: v for k, v in theirs.items() if k != "master_weights"}
             groups.append({**mine, **taken, **kept})
         self.state, self.param_groups = state, groups
+        self._call_state_hooks("load_state_dict_post")
 
     def register_step_pre_hook(self, hook):
         """Calls hook(optimizer, args, kwargs) before each step; returns a handle with remove()."""
@@ -244,6 +248,34 @@ class Optimizer:
         """Calls hook(optimizer, args, kwargs) after each step; returns a handle with remove()."""
         self._post_hooks = self._post_hooks or {}
         return hooks.add(self._post_hooks, hook)
+
+    def _call_state_hooks(self, when, *state_dict):
+        """The hooks of that name, with a state_dict that they may replace where there is one; returns it."""
+        for hook in list(self._state_hooks[when].values()) if when in self._state_hooks else ():
+            found = hook(self, *state_dict)
+            if state_dict and found is not None:
+                state_dict = (found,)
+        return state_dict[0] if state_dict else None
+
+    def _add_state_hook(self, when, hook, prepend):
+        self._state_hooks = self._state_hooks or {}
+        return hooks.add(self._state_hooks.setdefault(when, {}), hook, prepend)
+
+    def register_state_dict_pre_hook(self, hook, prepend=False):
+        """Calls hook(optimizer) before state_dict()."""
+        return self._add_state_hook("state_dict_pre", hook, prepend)
+
+    def register_state_dict_post_hook(self, hook, prepend=False):
+        """Calls hook(optimizer, state_dict) after state_dict(); a returned one replaces it."""
+        return self._add_state_hook("state_dict_post", hook, prepend)
+
+    def register_load_state_dict_pre_hook(self, hook, prepend=False):
+        """Calls hook(optimizer, state_dict) before load_state_dict(); a returned one replaces it."""
+        return self._add_state_hook("load_state_dict_pre", hook, prepend)
+
+    def register_load_state_dict_post_hook(self, hook, prepend=False):
+        """Calls hook(optimizer) after load_state_dict()."""
+        return self._add_state_hook("load_state_dict_post", hook, prepend)
 
     def __init_subclass__(cls, **kwargs):
         super().__init_subclass__(**kwargs)
@@ -264,15 +296,28 @@ class Optimizer:
         return "\n".join([*lines, ")"])
 
 
+_every_pre_hook, _every_post_hook = {}, {}
+
+
+def register_optimizer_step_pre_hook(hook):
+    """Calls hook(optimizer, args, kwargs) before each step of every optimizer; returns a handle with remove()."""
+    return hooks.add(_every_pre_hook, hook)
+
+
+def register_optimizer_step_post_hook(hook):
+    """Calls hook(optimizer, args, kwargs) after each step of every optimizer; returns a handle with remove()."""
+    return hooks.add(_every_post_hook, hook)
+
+
 def _with_hooks(step):
     def wrapped(self, *args, **kwargs):
         self._stepped = True
-        for hook in list(self._pre_hooks and self._pre_hooks.values()):
+        for hook in [*_every_pre_hook.values(), *(self._pre_hooks and self._pre_hooks.values())]:
             changed = hook(self, args, kwargs)
             if changed is not None:
                 args, kwargs = changed
         result = step(self, *args, **kwargs)
-        for hook in list(self._post_hooks and self._post_hooks.values()):
+        for hook in [*(self._post_hooks and self._post_hooks.values()), *_every_post_hook.values()]:
             hook(self, args, kwargs)
         return result
 

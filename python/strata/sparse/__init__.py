@@ -10,6 +10,7 @@ from ._create import (
     sparse_csr_tensor,
 )
 from ._functions import addmm, hspmm, log_softmax, mm, sampled_addmm, smm, softmax, spmm, sum
+from ._shapes import spdiags
 from ._tensor import SparseTensor
 
 _OLDER = {
@@ -49,6 +50,7 @@ __all__ = [
     "sparse_coo_tensor",
     "sparse_csc_tensor",
     "sparse_csr_tensor",
+    "spdiags",
     "spmm",
     "sum",
 ]

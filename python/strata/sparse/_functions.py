@@ -2,6 +2,7 @@
 
 from .. import _C
 from ._create import to_sparse
+from ._shapes import cat, permute, squeeze, stack, unsqueeze
 from ._tensor import COMPRESSED, SparseTensor, compressed, coordinates
 
 ops, Tensor = _C.ops, _C.Tensor
@@ -271,28 +272,6 @@ def _t(input):
     return input if input.dim() < 2 else _transpose(input, 0, 1)
 
 
-def _cat(tensors, dim=0):
-    if not all(map(_is, tensors)):
-        _refuse("cat", "expected sparse tensors only")
-    parts, at, first = [], 0, tensors[0].to_sparse_coo()
-    d = dim + first.dim() if dim < 0 else dim
-    if d >= first.sparse_dim():
-        _refuse("cat", "only sparse dimensions can be joined")
-    for t in tensors:
-        coo = t.to_sparse_coo()
-        if [n for k, n in enumerate(coo.shape) if k != d] != [n for k, n in enumerate(first.shape) if k != d]:
-            raise RuntimeError(
-                f"cat: sizes {list(first.shape)} and {list(coo.shape)} must be equal except in dimension {d}"
-            )
-        shift = ops["zeros"]((coo.sparse_dim(), 1), dtype=_C.int64, device=coo.device)
-        shift[d] = at
-        parts.append((coo._places + shift, coo._held))
-        at += coo.shape[d]
-    size = [at if k == d else n for k, n in enumerate(first.shape)]
-    made = coordinates(ops["cat"]([p for p, _ in parts], 1), ops["cat"]([v for _, v in parts]), size)
-    return made.coalesce()._like(tensors[0])
-
-
 def _index_select(input, dim, index):
     coo = input.to_sparse_coo().coalesce()
     d = dim + coo.dim() if dim < 0 else dim
@@ -429,7 +408,11 @@ HANDLERS = {
     "transpose": _transpose,
     "swapaxes": _transpose,
     "t": _t,
-    "cat": _cat,
+    "cat": cat,
+    "stack": stack,
+    "unsqueeze": unsqueeze,
+    "squeeze": squeeze,
+    "permute": permute,
     "index_select": _index_select,
     "select": _select,
     "__getitem__": _getitem,

@@ -269,7 +269,7 @@ class SparseTensor(HoldingTensor):
             facts.insert(0, f"device='{self.device}'")
         if self.requires_grad:
             facts.append("requires_grad=True" if self.is_leaf else f"grad_fn=<{self.grad_fn.name()}>")
-        return "tensor(" + ",\n       ".join([*parts, ", ".join(facts)]) + ")"
+        return _with_facts("tensor(" + ",\n       ".join(parts), facts, new_line=not self._compressed)
 
     __str__ = __repr__
 
@@ -319,7 +319,20 @@ _C._set_sparse_type(SparseTensor)
 
 
 def _part(name, t):
+    if not t.numel():
+        return f"{name}=tensor([], size={tuple(t.shape)})"
     return f"{name}=" + repr(t).replace("\n", "\n" + " " * len(f"tensor({name}="))
+
+
+def _with_facts(text, facts, new_line):
+    """The facts after a text, on a new line where the line would be longer than 80."""
+    length = len(text) - text.rfind("\n") + 1
+    for fact in facts:
+        new_line = new_line or length + len(fact) + 2 > 80
+        text += (",\n       " if new_line else ", ") + fact
+        length = 7 + len(fact) if new_line else length + len(fact) + 2
+        new_line = False
+    return text + ")"
 
 
 def unknown_layout(layout):

@@ -15,6 +15,7 @@ import types
 import strata
 
 from .. import _C
+from ._files import FILES
 from ._missing import MissingModule, missing
 from .version import __version__
 
@@ -49,11 +50,9 @@ _ABSENT = (
     "torch.onnx",
     "torch.package",
     "torch.quantization",
-    "torch.signal",
     "torch.sparse",
     "torch.testing._internal",
     "torch.utils._sympy",
-    "torch.utils.benchmark",
     "torch.utils.bottleneck",
     "torch.utils.data.datapipes",
     "torch.utils.data.graph_settings",
@@ -130,6 +129,14 @@ _UNKNOWN = object()
 _torchvision = _UNKNOWN
 
 
+def _nearest(name):
+    """The module that has the names of a file which Strata does not have: the innermost package that it does have, if any."""
+    package = name.rpartition(".")[0]
+    while package in FILES:
+        package = package.rpartition(".")[0]
+    return None if package == "torch" else importlib.import_module(package)
+
+
 class _Loader(importlib.abc.Loader):
     """Returns a module that exists, and leaves it as it is."""
 
@@ -138,7 +145,7 @@ class _Loader(importlib.abc.Loader):
 
     def create_module(self, spec):
         if self.target is None:
-            return MissingModule(spec.name)
+            return MissingModule(spec.name, _nearest(spec.name) if spec.name in FILES else None)
         module = importlib.import_module(self.target)
         self.own_spec = getattr(module, "__spec__", None)
         return module
@@ -180,7 +187,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         if package == "torchvision" and (installed := _installed_torchvision()) is not None:
             return installed if name == "torchvision" else None
         target = _target(name)
-        if target is None and not name.startswith(tuple(f"{a}." for a in _ABSENT)) and name not in _ABSENT:
+        if target is None and not name.startswith(tuple(f"{a}." for a in _ABSENT)) and name not in (*_ABSENT, *FILES):
             return None
         spec = importlib.util.spec_from_loader(name, _Loader(target), is_package=True)
         return spec
@@ -203,7 +210,9 @@ def _add_stand_ins(module):
     _torch_names[name] = theirs
     from ._names import ABSENT
 
-    known, own = set(ABSENT.get(theirs, "").split()), module.__dict__.get("__getattr__")
+    names = [theirs, *(file for file, home in _ELSEWHERE.items() if home == name)]
+    known = {n for file in names for n in ABSENT.get(file, "").split()}
+    own = module.__dict__.get("__getattr__")
     below = {name.rpartition(".")[2] for name in _ABSENT if name.rpartition(".")[0] == theirs}
     if not known and not below:
         return
@@ -240,13 +249,17 @@ class _Torch(types.ModuleType):
 def _lookup(name):
     """A name of torch that is not among Strata's eager ones."""
     try:
-        return getattr(strata, name)
+        value = getattr(strata, name)
     except AttributeError:
         pass
+    else:
+        if isinstance(value, types.ModuleType):
+            _add_stand_ins(value)
+        return value
     full = f"torch.{name}"
     if full in sys.modules:
         return sys.modules[full]
-    if _target(full) is not None or full in _ABSENT:
+    if _target(full) is not None or full in _ABSENT or full in FILES:
         return importlib.import_module(full)
     from ._names import ABSENT
 
@@ -301,6 +314,9 @@ def _use_torch_names():
     _C._set_package_name("torch")
     for kind in (_C.Tensor, _C.dtype, _C.device, _C.Size, _C.Generator):
         kind.__module__ = "torch"
+    for name, module in list(sys.modules.items()):
+        if name.startswith("strata.") and isinstance(module, types.ModuleType):
+            _add_stand_ins(module)
     strata.nn.Parameter.__module__ = "torch.nn.parameter"
     from ..nn import modules
 

@@ -50,11 +50,22 @@ def missing(name):
 
 
 class MissingModule(types.ModuleType):
-    """A module of PyTorch that Strata lacks: importing from it works."""
+    """A module of PyTorch that Strata lacks: importing from it works.
 
-    def __init__(self, name):
+    package: where Strata has names of that file; the others are stand-ins.
+    """
+
+    def __init__(self, name, package=None):
         super().__init__(name, explain(name))
         self.__path__ = []
+        # The package may have an object of this name, which the import hides: the function nn.utils.weight_norm, cuda.memory.
+        self._hidden = getattr(package, name.rpartition(".")[2], None)
+        self._package = package
+
+    def __call__(self, *args, **kwargs):
+        if not callable(self._hidden):
+            raise NotImplementedError(explain(self.__name__))
+        return self._hidden(*args, **kwargs)
 
     def __getattr__(self, name):
         if name.startswith("__"):
@@ -62,5 +73,7 @@ class MissingModule(types.ModuleType):
         full = f"{self.__name__}.{name}"
         if full in sys.modules:
             return sys.modules[full]
-        self.__dict__[name] = value = missing(full)
+        found = [getattr(home, name, None) for home in (self._hidden, self._package)]
+        value = next((v for v in found if v is not None), None)
+        self.__dict__[name] = value = missing(full) if value is None else value
         return value

@@ -2,7 +2,7 @@
 
 import importlib
 
-_MODULES = """_utils accelerator ao compiler distributed functional hub jit overrides profiler quasirandom return_types storage types version
+_MODULES = """_utils accelerator ao compiler distributed functional hub jit overrides profiler quasirandom return_types signal storage types version
 __config__""".split()
 _FUNCTIONS = """_assert batch_norm compiled_with_cxx11_abi dropout_ embedding get_deterministic_debug_mode get_device
 get_device_module get_file_path get_num_interop_threads gradient instance_norm is_anomaly_enabled is_conj is_distributed is_inference is_neg
@@ -26,6 +26,14 @@ _HOME = {
     **dict.fromkeys(("spmm", "smm", "hspmm"), "..sparse"),
     **dict.fromkeys(("qint8", "quint8", "quint4x2"), "ao._types"),
     "quantization": "ao",
+    **dict.fromkeys(
+        "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum cond while_loop".split(), "symbols"
+    ),
+    **dict.fromkeys(
+        """ccol_indices_copy col_indices_copy crow_indices_copy detach_copy indices_copy row_indices_copy select_copy slice_copy
+        split_copy values_copy view_as_complex_copy view_as_real_copy""".split(),
+        "copies",
+    ),
     "Stream": "..cuda",
     "Event": "..cuda",
 }

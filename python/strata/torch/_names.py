@@ -72,7 +72,7 @@ constant dirac eye kaiming_normal kaiming_uniform normal orthogonal sparse unifo
 clip_grad_norm convert_conv2d_weight_memory_format convert_conv3d_weight_memory_format
 stateless""",
     "torch.nn.parallel": """
-gather parallel_apply replicate scatter""",
+DistributedDataParallelCPU gather parallel_apply replicate scatter""",
     "torch.nn.attention": """
 SDPBackend WARN_FOR_UNFUSED_KERNELS activate_flash_attention_impl current_flash_attention_impl
 list_flash_attention_impls register_flash_attention_impl restore_flash_attention_impl sdpa_kernel""",
@@ -83,8 +83,8 @@ ThroughputBenchmark backcompat backend_registration cmake_prefix_path collect_en
 generate_methods_for_privateuse1_backend get_cpp_backtrace rename_privateuse1_backend set_module swap_tensors
 throughput_benchmark weak""",
     "torch.utils.data": """
-DFIterDataPipe DataChunk DistributedSampler IterDataPipe MapDataPipe argument_validation functional_datapipe
-guaranteed_datapipes_determinism non_deterministic runtime_validation runtime_validation_disabled""",
+DFIterDataPipe DataChunk DistributedSampler IterDataPipe MapDataPipe _DatasetKind argument_validation
+functional_datapipe guaranteed_datapipes_determinism non_deterministic runtime_validation runtime_validation_disabled""",
     "torch.autograd": """
 NestedIOFunction Variable enforce_grad_layout_policy grad_mode set_multithreading_enabled variable""",
     "torch.linalg": """
@@ -100,10 +100,10 @@ spherical_bessel_j0 zeta""",
 debug_unwrap functionalize grad grad_and_value hessian jacfwd jacrev jvp linearize rearrange
 replace_all_batch_norm_modules_ stack_module_state vjp vmap""",
     "torch.cuda": """
-BFloat16Storage BFloat16Tensor BoolStorage BoolTensor ByteStorage ByteTensor CUDAPluggableAllocator CharStorage
-CharTensor ComplexDoubleStorage ComplexFloatStorage CudaError DeferredCudaCallError DoubleStorage DoubleTensor
-ExternalStream FloatStorage FloatTensor GreenContext HalfStorage HalfTensor IntStorage IntTensor LongStorage
-LongTensor MemPool ShortStorage ShortTensor StreamContext caching_allocator_alloc caching_allocator_delete
+AcceleratorError BFloat16Storage BFloat16Tensor BoolStorage BoolTensor ByteStorage ByteTensor CUDAPluggableAllocator
+CharStorage CharTensor ComplexDoubleStorage ComplexFloatStorage CudaError DeferredCudaCallError DoubleStorage
+DoubleTensor ExternalStream FloatStorage FloatTensor GreenContext HalfStorage HalfTensor IntStorage IntTensor
+LongStorage LongTensor MemPool ShortStorage ShortTensor StreamContext caching_allocator_alloc caching_allocator_delete
 caching_allocator_disabled caching_allocator_enable change_current_allocator check_error clock_rate cudaStatus cudart
 current_blas_handle current_solver_handle default_generators device_memory_used device_of export_dot export_graph_data
 get_allocator_backend get_arch_list get_gencode_flags get_per_process_memory_fraction get_rng_state get_rng_state_all
@@ -118,11 +118,11 @@ cpu cusparselt kleidiai mha miopen mkl mkldnn mps nnpack openmp opt_einsum pytho
     "torch.random": """
 thread_safe_generator""",
     "torch.serialization": """
-LoadEndianness SourceChangeWarning StorageType add_safe_globals check_module_version_greater_or_equal
-clear_safe_globals default_restore_location get_crc32_options get_default_load_endianness get_default_mmap_options
-get_safe_globals get_unsafe_globals_in_checkpoint location_tag normalize_storage_type register_package safe_globals
-set_crc32_options set_default_load_endianness set_default_mmap_options skip_data storage_to_tensor_type
-validate_cuda_device validate_hpu_device""",
+FILE_LIKE LoadEndianness MAP_LOCATION SourceChangeWarning StorageType add_safe_globals
+check_module_version_greater_or_equal clear_safe_globals default_restore_location get_crc32_options
+get_default_load_endianness get_default_mmap_options get_safe_globals get_unsafe_globals_in_checkpoint location_tag
+normalize_storage_type register_package safe_globals set_crc32_options set_default_load_endianness
+set_default_mmap_options skip_data storage_to_tensor_type validate_cuda_device validate_hpu_device""",
     "torch.testing": """
 FileCheck assert_allclose make_tensor""",
     "torch.library": """
@@ -139,4 +139,128 @@ ToPILImage RandomRotation RandomResizedCrop ColorJitter Grayscale RandomGrayscal
 RandomErasing FiveCrop TenCrop RandomApply AutoAugment RandAugment InterpolationMode Scale""",
     "torchvision.utils": """
 draw_bounding_boxes draw_segmentation_masks""",
+    "torch.nn.utils.rnn": """
+PackedSequence_ bind""",
+    "torch.nn.utils.parametrize": """
+transfer_parametrizations_and_params""",
+    "torch.nn.utils.prune": """
+PruningContainer""",
+    "torch.nn.modules": """
+Container LinearCrossEntropyLoss LinearCrossEntropyOptions NLLLoss2d""",
+    "torch.nn.modules.rnn": """
+apply_permutation""",
+    "torch.nn.modules.lazy": """
+LazyModuleMixin""",
+    "torch.optim.optimizer": """
+register_optimizer_step_post_hook register_optimizer_step_pre_hook""",
+    "torch.autograd.graph": """
+allow_mutation_on_saved_tensors node_creation_hook queue_callback region_activation_memory_budget
+set_override_stale_capture_stream set_warn_on_accumulate_grad_stream_mismatch""",
+    "torch.autograd.function": """
+BackwardCFunction FunctionMeta InplaceFunction NestedIOFunction""",
+    "torch.autograd.profiler": """
+EnforceUnique FunctionEvent KinetoStepTracker MemRecordsAcc emit_itt load_nvprof parse_nvprof_trace""",
+    "torch.autograd.gradcheck": """
+get_analytical_jacobian get_numerical_jacobian get_numerical_jacobian_wrt_specific_input""",
+    "torch.autograd.variable": """
+VariableMeta""",
+    "torch.utils.data.dataloader": """
+get_worker_info""",
+    "torch.utils.data._utils.collate": """
+collate collate_float_fn collate_int_fn collate_numpy_array_fn collate_numpy_scalar_fn collate_str_fn
+collate_tensor_fn""",
+    "torch.utils._pytree": """
+ConstantNode DumpableContext EnumEncoder FlattenFn FromDumpableContextFn KeyEntry PyTreeSpec ToDumpableContextFn
+UnflattenFn arg_tree_leaves enum_object_hook is_constant_class is_namedtuple is_namedtuple_class is_structseq
+is_structseq_class is_structseq_instance map_only pytree_to_str register_constant register_dataclass str_to_pytree
+structseq tree_all_only tree_any_only tree_leaves_with_path tree_map_only_ treespec_dict treespec_dumps treespec_leaf
+treespec_loads treespec_pprint treespec_tuple""",
+    "torch.utils.dlpack": """
+DLDeviceType ReadOnlyTensorWrapper""",
+    "torch.utils.cpp_extension": """
+SyclExtension check_compiler_is_gcc check_compiler_ok_for_platform get_compiler_abi_compatibility_and_version
+get_cxx_compiler get_default_build_root remove_extension_h_precompiler_headers verify_ninja_availability""",
+    "torch.utils.hooks": """
+BackwardHook unserializable_hook warn_if_has_hooks""",
+    "torch.sparse": """
+ByteTensor CharTensor ShortTensor SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT
+SparseSemiStructuredTensorCUTLASS as_sparse_gradcheck check_sparse_tensor_invariants to_sparse_semi_structured""",
+    "torch.nested": """
+masked_select""",
+    "torch.cuda.amp": """
+amp_definitely_not_available""",
+    "torch.backends.cuda": """
+SDPAParams allow_fp16_bf16_reduction_math_sdp blas_workspace_size can_use_cudnn_attention can_use_efficient_attention
+can_use_flash_attention cuBLASModule cuFFTPlanCache cuFFTPlanCacheAttrContextProp cuFFTPlanCacheManager
+cublas_workspace_size cublaslt_workspace_size cufft_plan_cache fp16_bf16_reduction_math_sdp_allowed
+is_ck_sdpa_available is_flash_attention_available preferred_blas_library preferred_rocm_fa_library""",
+    "torch.backends.mps": """
+get_core_count get_name is_macos13_or_newer""",
+    "torch.backends.mkl": """
+verbose""",
+    "torch.jit": """
+CompilationUnit Error Future ONNXTracedModule RecursiveScriptClass ScriptWarning TracingCheckError export_opnames
+jit_module_from_flatbuffer onednn_fusion_enabled run_frozen_optimizations save_jit_module_to_flatbuffer""",
+    "torch.compiler": """
+CacheInfo PrecompileError cudagraph_mark_warmup_incomplete get_default_backend keep_portable_guards_unsafe
+keep_tensor_guards_unsafe load_cache_artifacts load_compiled_function nested_compile_region nonstrict_trace
+save_cache_artifacts set_default_backend set_enable_guard_collectives skip_all_guards_unsafe
+skip_guard_on_all_nn_modules_unsafe skip_guard_on_globals_unsafe skip_guard_on_inbuilt_nn_modules_unsafe wrap_numpy""",
+    "torch.overrides": """
+redispatch_function""",
+    "torch.multiprocessing": """
+ProcessContext ProcessExitedException SpawnContext init_reductions""",
+    "torch.profiler": """
+CuspyConfig DeviceType ExecutionTraceObserver PerformanceMetricsConfig ProfilerActivityConfig""",
+    "torch.quantization": """
+ObserverBase QuantType add_quant_dequant default_eval_fn default_fake_quant
+default_fixed_qparams_range_0to1_fake_quant default_fixed_qparams_range_neg1to1_fake_quant
+default_histogram_fake_quant default_observer default_per_channel_weight_fake_quant
+default_per_channel_weight_observer default_placeholder_observer default_weight_fake_quant default_weight_observer
+get_default_compare_output_module_list get_default_qat_module_mappings get_default_qconfig_propagation_list
+get_default_static_quant_module_mappings get_fuser_method get_quantized_operator get_static_quant_module_class
+quantize_dynamic_jit quantize_jit""",
+    "torch.ao.quantization": """
+AffineQuantizedObserverBase FakeQuantizeBase FixedQParamsFakeQuantize FixedQParamsObserver
+FusedMovingAvgObsFakeQuantize Granularity MappingType MovingAveragePerChannelMinMaxObserver NoopObserver ObserverBase
+ObserverOrFakeQuantize PerAxis PerBlock PerGroup PerRow PerTensor PerToken PlaceholderObserver QConfigAny
+QConfigDynamic QuantType RecordingObserver ReuseInputObserver TorchAODType UniformQuantizationObserverBase
+ZeroPointDomain add_quant_dequant convert_dynamic_jit convert_jit default_affine_fixed_qparams_fake_quant
+default_affine_fixed_qparams_observer default_debug_observer default_dynamic_fake_quant default_dynamic_quant_observer
+default_embedding_fake_quant default_embedding_fake_quant_4bit default_eval_fn default_fake_quant
+default_fixed_qparams_range_0to1_fake_quant default_fixed_qparams_range_0to1_observer
+default_fixed_qparams_range_neg1to1_fake_quant default_fixed_qparams_range_neg1to1_observer
+default_float_qparams_observer default_float_qparams_observer_4bit default_fused_act_fake_quant
+default_fused_per_channel_wt_fake_quant default_fused_wt_fake_quant default_histogram_fake_quant
+default_histogram_observer default_observer default_per_channel_weight_fake_quant default_per_channel_weight_observer
+default_placeholder_observer default_reuse_input_observer default_symmetric_fixed_qparams_fake_quant
+default_symmetric_fixed_qparams_observer default_weight_fake_quant default_weight_observer fuse_conv_bn
+fuse_conv_bn_jit fuse_conv_bn_relu fuse_convtranspose_bn fuse_linear_bn
+fused_per_channel_wt_fake_quant_range_neg_127_to_127 fused_wt_fake_quant_range_neg_127_to_127 get_block_size
+get_default_compare_output_module_list get_default_custom_config_dict get_default_dynamic_sparse_quant_module_mappings
+get_default_float_to_quantized_operator_mappings get_default_qat_module_mappings get_default_qat_qconfig_dict
+get_default_qat_qconfig_mapping get_default_qconfig_dict get_default_qconfig_propagation_list
+get_default_static_quant_module_mappings get_default_static_quant_reference_module_mappings
+get_default_static_sparse_quant_module_mappings get_dynamic_quant_module_class get_embedding_qat_module_mappings
+get_embedding_static_quant_module_mappings get_fuser_method get_fuser_method_new get_observer_state_dict
+get_quantized_operator get_static_quant_module_class load_observer_state_dict no_observer_set
+per_channel_weight_observer_range_neg_127_to_127 prepare_dynamic_jit prepare_jit qconfig_equals quantize_dynamic_jit
+quantize_jit script_qconfig script_qconfig_dict weight_observer_range_neg_127_to_127""",
+    "torch.cpu": """
+Event Stream StreamContext current_stream get_capabilities is_initialized set_device stream""",
+    "torch.accelerator": """
+Graph device_index empty_host_cache get_device_capability get_memory_info max_memory_reserved memory_reserved
+memory_stats reset_accumulated_memory_stats reset_peak_memory_stats set_stream""",
+    "torch._utils": """
+CallbackRegistry ExceptionWrapper KeyErrorMessage classproperty cpu_count get_current_device_index get_tensor_metadata
+getenv install_os_environ_hook is_compiling remove_os_environ_hook render_call set_tensor_metadata setenv try_import
+unsetenv""",
+    "torch.fx.proxy": """
+MetaProxy Scope ScopeContextManager assert_fn""",
+    "torch.utils.data.dataset": """
+T_co""",
+    "torch.utils.benchmark": """
+CallgrindStats Colorize Compare CopyIfCallgrind FunctionCount FunctionCounts FuzzedParameter FuzzedSparseTensor
+FuzzedTensor Fuzzer Language ParameterAlias TaskSpec ordered_unique select_unit set_torch_threads trim_sigfig
+unit_to_english""",
 }

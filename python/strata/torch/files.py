@@ -248,6 +248,10 @@ def _resolve(module, name):
     return found
 
 
+class RefusedPickle(RuntimeError, pickle.UnpicklingError):
+    """A pickle asks for more than data: an UnpicklingError, as in PyTorch."""
+
+
 class _Unpickler(pickle.Unpickler):
     def __init__(self, file, storage, allowed):
         super().__init__(file, encoding="utf-8")

@@ -5,6 +5,12 @@ import mmap
 from .. import _C
 
 
+def _shown(storage, text):
+    lines = "\n ".join(map(str, storage.tolist()))
+    package = repr(_C.float32).partition(".")[0]  # the name that types are printed with
+    return f" {lines}\n[{package}.storage.{text} of size {len(storage)}]"
+
+
 class UntypedStorage:
     """The bytes of a tensor's memory, which all its views share."""
 
@@ -80,14 +86,59 @@ class UntypedStorage:
         """Whether other processes can map the memory."""
         return self._bytes.is_shared()
 
+    def share_memory_(self):
+        """Moves the bytes into memory that other processes can map; tensors made before keep the old memory."""
+        self._bytes.share_memory_()
+        return self
+
     def copy_(self, source, non_blocking=False):
         """Copies the bytes of another storage."""
         self._bytes.copy_(source._bytes)
         return self
 
+    def fill_(self, value):
+        """Sets all bytes."""
+        self._bytes.fill_(value)
+        return self
+
+    def resize_(self, size):
+        """Changes the number of bytes; if there must be more memory, tensors made before keep the old one."""
+        self._bytes.resize_(size)
+        return self
+
+    def clone(self):
+        """A copy."""
+        return UntypedStorage._over(self._bytes.clone())
+
+    __copy__ = clone
+
+    def __deepcopy__(self, memo):
+        if id(self) not in memo:
+            memo[id(self)] = self.clone()
+        return memo[id(self)]
+
+    def __iter__(self):
+        return iter(self.tolist())
+
+    def get_device(self):
+        """The device number, -1 on the CPU."""
+        return self._bytes.get_device()
+
+    def is_pinned(self, device=None):
+        """Whether the memory is page-locked."""
+        return self._bytes.is_pinned()
+
+    def pin_memory(self, device=None):
+        """The bytes in page-locked memory."""
+        return UntypedStorage._of(self._bytes.pin_memory())
+
     def cpu(self):
         """The storage on the CPU."""
         return UntypedStorage._of(self._bytes.cpu())
+
+    def cuda(self, device=None, non_blocking=False):
+        """The storage on a GPU."""
+        return UntypedStorage._of(self._bytes.cuda(device))
 
     def __eq__(self, other):
         return isinstance(other, UntypedStorage) and (self.data_ptr(), len(self)) == (other.data_ptr(), len(other))
@@ -96,7 +147,7 @@ class UntypedStorage:
         return hash((self.data_ptr(), len(self)))
 
     def __repr__(self):
-        return f"[UntypedStorage(device={self.device}) of size {len(self)}]"
+        return _shown(self, f"UntypedStorage(device={self.device})")
 
 
 class TypedStorage:
@@ -178,8 +229,7 @@ class TypedStorage:
         return self._untyped.is_shared()
 
     def __repr__(self):
-        lines = "\n ".join(map(str, self.tolist()))
-        return f" {lines}\n[TypedStorage(dtype={self.dtype}, device={self.device}) of size {len(self)}]"
+        return _shown(self, f"TypedStorage(dtype={self.dtype}, device={self.device})")
 
 
 _KINDS = dict(

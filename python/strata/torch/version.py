@@ -2,9 +2,11 @@
 
 import strata
 
-__version__ = f"2.15.0+strata{strata.__version__}"
+from .torch_version import TorchVersion
+
+__version__ = TorchVersion(f"2.15.0+strata{strata.__version__}")
 debug = False
 cuda = None
 git_version = "unknown"
 hip = None
-xpu = None
+xpu = rocm = None

@@ -5,7 +5,7 @@ from . import checkpoint
 __all__ = ["checkpoint", "data"]
 
 
-_LATER = ("_pytree", "cpp_extension", "data", "dlpack", "model_zoo", "tensorboard")
+_LATER = ("_pytree", "benchmark", "cpp_extension", "data", "dlpack", "model_zoo", "tensorboard")
 
 
 def __getattr__(name):

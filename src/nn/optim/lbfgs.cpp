@@ -13,6 +13,7 @@
 #include "strata/ops/movement/splits.h"
 #include "strata/ops/movement/views.h"
 #include "strata/ops/pointwise/arithmetic.h"
+#include "strata/ops/pointwise/complex.h"
 #include "strata/ops/reduce/minmax.h"
 #include "strata/ops/reduce/sums.h"
 
@@ -23,13 +24,18 @@ double number(const Tensor& t) { return t.item<double>(); }
 double product(const Tensor& a, const Tensor& b) { return number(dot(a, b)); }
 double largest(const Tensor& t) { return number(max(abs(t))); }
 
+// Without history; complex numbers as pairs of real ones.
+Tensor real_numbers(const Tensor& t) {
+  return is_complex(t.dtype()) ? view_as_real(autograd::detach(t)) : autograd::detach(t);
+}
+
 // The parameters as one vector. 16-bit parameters are computed in float: products of their sums would overflow.
 class Flat {
  public:
   explicit Flat(std::span<const Tensor> params) : params_(params) {
     for (const Tensor& p : params) {
-      count_ += p.numel();
-      if (p.dtype() == DType::F64) dtype_ = DType::F64;
+      count_ += numbers_of(p);
+      if (p.dtype() == DType::F64 || p.dtype() == DType::C128) dtype_ = DType::F64;
     }
   }
   int64_t count() const { return count_; }
@@ -39,7 +45,7 @@ class Flat {
     parts.reserve(params_.size());
     for (const Tensor& p : params_) {
       const Tensor g = p.grad();
-      parts.push_back(g ? reshape(to(autograd::detach(g), dtype_), {-1}) : zeros({p.numel()}, dtype_));
+      parts.push_back(g ? reshape(to(real_numbers(g), dtype_), {-1}) : zeros({numbers_of(p)}, dtype_));
     }
     const Tensor flat = cat(parts);
     return negate ? neg(flat) : flat;
@@ -47,8 +53,9 @@ class Flat {
   void move(const Tensor& direction, double t) const {
     int64_t offset = 0;
     for (const Tensor& p : params_) {
-      add_(p, view_as(narrow(direction, 0, offset, p.numel()), p), t);
-      offset += p.numel();
+      const Tensor own = real_numbers(p);
+      add_(own, view_as(narrow(direction, 0, offset, own.numel()), own), t);
+      offset += own.numel();
     }
   }
   std::vector<Tensor> values() const {
@@ -62,6 +69,8 @@ class Flat {
   }
 
  private:
+  static int64_t numbers_of(const Tensor& p) { return is_complex(p.dtype()) ? 2 * p.numel() : p.numel(); }
+
   std::span<const Tensor> params_;
   int64_t count_ = 0;
   DType dtype_ = DType::F32;

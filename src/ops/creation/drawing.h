@@ -20,11 +20,15 @@ inline void need_std(double std, const char* op) {
   STRATA_CHECK(std >= 0, Runtime, "{}: expects std >= 0.0, but found std {}", op, std);
 }
 
+// Draws both parts of complex numbers; a standard normal number has a variance of 1 in all.
+inline void fill_complex(const Tensor& t, std::string_view distribution, double a, double b, Generator* g) {
+  random_fill_(view_as_real(t), distribution, a, distribution == "normal" ? b * M_SQRT1_2 : b, g);
+}
+
 inline Tensor drawn(const Tensor& fresh, const char* distribution, double a, double b, Generator* g, bool requires_grad,
                     const char* op) {
-  if (is_complex(fresh.dtype())) {  // both parts are drawn; a standard normal number has a variance of 1 in all
-    const bool normal = std::string_view(distribution) == "normal";
-    random_fill_(view_as_real(fresh), distribution, a, normal ? b * M_SQRT1_2 : b, g);
+  if (is_complex(fresh.dtype())) {
+    fill_complex(fresh, distribution, a, b, g);
     if (requires_grad) Tensor(fresh).set_requires_grad();
     return fresh;
   }

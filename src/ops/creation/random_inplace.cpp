@@ -14,6 +14,13 @@ void need_floating(const Tensor& t, const char* op) {
                name_of(t.dtype()));
 }
 
+// Fills a tensor of real or complex numbers.
+Tensor fill_numbers(const Tensor& t, const char* distribution, double a, double b, Generator* generator) {
+  if (!is_complex(t.dtype())) return random_fill_(t, distribution, a, b, generator);
+  fill_complex(t, distribution, a, b, generator);
+  return t;
+}
+
 // The largest integer that random_() draws: the dtype represents all integers up to it exactly.
 int64_t largest(DType t) {
   if (is_floating(t)) return int64_t{1} << info_of(t).digits;
@@ -27,14 +34,14 @@ STRATA_OP(uniform_inplace,
     "Uniform random numbers in [from, to), written into input.\n\n>>> "
     "strata.empty(2).uniform_().shape\nstrata.Size([2])")
   .composite([](const Tensor& input, double from, double to, Generator* generator) {
-    need_floating(input, "uniform_");
+    if (!is_complex(input.dtype())) need_floating(input, "uniform_");
     STRATA_CHECK(from <= to, Runtime, "uniform_: expects to return a [from, to) range, but found from={} > to={}", from,
                  to);
-    return random_fill_(input, "uniform", from, to, generator);
+    return fill_numbers(input, "uniform", from, to, generator);
   })
   .draws()
   .no_out()
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .samples({"f(2,3), -1.0, 1.0"})
   .error("f(2), 2.0, 1.0", ErrorKind::Runtime, "from");
 
@@ -42,13 +49,13 @@ STRATA_OP(normal_inplace,
           "normal_(Tensor(a!) input, float mean=0, float std=1, *, Generator? generator=None) -> Tensor(a!)")
   .doc("Normal random numbers, written into input.\n\n>>> strata.empty(2).normal_().shape\nstrata.Size([2])")
   .composite([](const Tensor& input, double mean, double std, Generator* generator) {
-    need_floating(input, "normal_");
+    if (!is_complex(input.dtype())) need_floating(input, "normal_");
     need_std(std, "normal_");
-    return random_fill_(input, "normal", mean, std, generator);
+    return fill_numbers(input, "normal", mean, std, generator);
   })
   .draws()
   .no_out()
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .samples({"f(2,3), 1.0, 2.0"})
   .error("f(2), 0.0, -1.0", ErrorKind::Runtime, "std >= 0.0");
 

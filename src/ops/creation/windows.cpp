@@ -81,4 +81,18 @@ STRATA_OP(bartlett_window,
   .samples({"8", "5, False", "1"})
   .error("-1", ErrorKind::Runtime, "non-negative");
 
+STRATA_OP(kaiser_window,
+          "kaiser_window(int window_length, bool periodic=True, float beta=12.0, *, dtype? dtype=None, device? "
+          "device=None, bool requires_grad=False) -> Tensor")
+  .doc("I0(beta sqrt(1 - (2 n / (N - 1) - 1)^2)) / I0(beta), where I0 is the modified Bessel function of order 0.")
+  .composite([](int64_t window_length, bool periodic, double beta, Opt dtype, OptDevice device, bool requires_grad) {
+    return window("kaiser_window", window_length, periodic, dtype, device, requires_grad,
+                  [&](const Tensor& n, double m) {
+                    const Tensor x = sub(mul(n, 2 / m), 1), inside = clamp(rsub(square(x), 1), 0, std::nullopt);
+                    return div(i0(mul(sqrt(inside), beta)), i0(full({}, beta, n.dtype(), n.device())));
+                  });
+  })
+  .samples({"8", "5, False, 3.0", "1", "0"})
+  .error("-1", ErrorKind::Runtime, "non-negative");
+
 }  // namespace strata

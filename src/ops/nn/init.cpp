@@ -75,7 +75,7 @@ STRATA_OP(init_uniform,
   .composite([](const Tensor& t, double a, double b, Generator* g) { return fill_uniform(t, a, b, g); })
   .draws()
   .no_out()
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .samples({"f(2,3), -1.0, 1.0"});
 
 STRATA_OP(init_normal,
@@ -84,7 +84,7 @@ STRATA_OP(init_normal,
   .composite([](const Tensor& t, double mean, double std, Generator* g) { return fill_normal(t, mean, std, g); })
   .draws()
   .no_out()
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .samples({"f(2,3), 1.0, 2.0"});
 
 STRATA_OP(init_trunc_normal,
@@ -112,6 +112,7 @@ STRATA_OP(init_constant, "nn.init.constant_(Tensor(a!) tensor, Scalar val) -> Te
   .composite([](const Tensor& t, Scalar value) { return fill_constant(t, value); })
   .draws()
   .no_out()
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,3), 1"});
 
 STRATA_OP(init_ones, "nn.init.ones_(Tensor(a!) tensor) -> Tensor(a!)")
@@ -119,6 +120,7 @@ STRATA_OP(init_ones, "nn.init.ones_(Tensor(a!) tensor) -> Tensor(a!)")
   .composite([](const Tensor& t) { return fill_constant(t, 1); })
   .draws()
   .no_out()
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,3)"});
 
 STRATA_OP(init_zeros, "nn.init.zeros_(Tensor(a!) tensor) -> Tensor(a!)")
@@ -126,6 +128,7 @@ STRATA_OP(init_zeros, "nn.init.zeros_(Tensor(a!) tensor) -> Tensor(a!)")
   .composite([](const Tensor& t) { return fill_constant(t, 0); })
   .draws()
   .no_out()
+  .add_dtypes(kComplexTypes)
   .samples({"f(2,3)"});
 
 STRATA_OP(init_eye, "nn.init.eye_(Tensor(a!) tensor) -> Tensor(a!)")
@@ -137,7 +140,7 @@ STRATA_OP(init_eye, "nn.init.eye_(Tensor(a!) tensor) -> Tensor(a!)")
   })
   .draws()
   .no_out()
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .samples({"f(2,3)"})
   .error("f(2)", ErrorKind::Value, "2 dimensions");
 
@@ -161,7 +164,7 @@ STRATA_OP(init_dirac, "nn.init.dirac_(Tensor(a!) tensor, int groups=1) -> Tensor
   })
   .draws()
   .no_out()
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .samples({"f(2,2,3)", "f(4,2,3,3), 2"})
   .error("f(2,3)", ErrorKind::Value, "3, 4, or 5 dimensions");
 
@@ -174,7 +177,7 @@ STRATA_OP(init_xavier_uniform,
   })
   .draws()
   .no_out()
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .samples({"f(2,3)"})
   .error("f(2)", ErrorKind::Value, "fewer than 2 dimensions");
 
@@ -186,7 +189,7 @@ STRATA_OP(init_xavier_normal,
   })
   .draws()
   .no_out()
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .samples({"f(2,3)"});
 
 STRATA_OP(init_kaiming_uniform,
@@ -200,7 +203,7 @@ STRATA_OP(init_kaiming_uniform,
   })
   .draws()
   .no_out()
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .samples({"f(2,3)"})
   .error("f(2,3), 0.0, 'fan'", ErrorKind::Value, "'fan_in' or 'fan_out'");
 
@@ -214,7 +217,7 @@ STRATA_OP(init_kaiming_normal,
   })
   .draws()
   .no_out()
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .samples({"f(2,3)"});
 
 STRATA_OP(init_orthogonal,
@@ -257,7 +260,7 @@ STRATA_OP(init_sparse,
   })
   .draws()
   .no_out()
-  .dtypes(kFloatingTypes)
+  .dtypes(kFloatingTypes | kComplexTypes)
   .samples({"f(4,3), 0.5"})
   .error("f(4), 0.5", ErrorKind::Value, "2 dimensions");
 

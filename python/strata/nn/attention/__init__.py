@@ -1,6 +1,9 @@
 """Attention: multi-head attention as one function, as torch.nn.functional has it; with keys in pages; and, in varlen.py, of sequences
 of different lengths."""
 
+import contextlib
+import enum
+
 from ... import _C
 
 _attention = _C.ops["_multi_head_attention"]
@@ -59,3 +62,23 @@ def multi_head_attention_forward(
         average_attn_weights,
     )
     return out, attention if need_weights else None
+
+
+class SDPBackend(enum.Enum):
+    """PyTorch's kernels of attention. Strata chooses its own by the shapes; `explain` tells which."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+@contextlib.contextmanager
+def sdpa_kernel(backends, set_priority=False):
+    """A with block or decorator that changes nothing: kernels are chosen by the shapes, and give the same results."""
+    found = [backends] if isinstance(backends, SDPBackend) else list(backends)
+    if not found or not all(isinstance(b, SDPBackend) for b in found):
+        raise AssertionError("Backend must be an instance of SDPBackend or a list of SDPBackend instances")
+    yield {}

@@ -7,7 +7,8 @@ import copy
 import sys
 import types
 
-from .. import _modules
+from .. import _global_hooks, _modules
+from .._global_hooks import *
 from .._state import IncompatibleKeys as _IncompatibleKeys
 from ..module import Module
 
@@ -34,20 +35,21 @@ _FILES = {
     "PoissonNLLLoss GaussianNLLLoss HingeEmbeddingLoss MarginRankingLoss CosineEmbeddingLoss TripletMarginLoss "
     "TripletMarginWithDistanceLoss MultiMarginLoss MultiLabelMarginLoss MultiLabelSoftMarginLoss SoftMarginLoss CTCLoss "
     "_Loss _WeightedLoss",
-    "module": "Module _IncompatibleKeys _EXTRA_STATE_KEY_SUFFIX",
+    "module": "Module _IncompatibleKeys _EXTRA_STATE_KEY_SUFFIX " + " ".join(_global_hooks.__all__),
     "normalization": "LayerNorm GroupNorm RMSNorm LocalResponseNorm CrossMapLRN2d",
-    "padding": "ConstantPad1d ConstantPad2d ConstantPad3d ZeroPad1d ZeroPad2d ZeroPad3d ReflectionPad1d ReflectionPad2d "
+    "padding": "_ConstantPadNd _ReflectionPadNd _ReplicationPadNd _CircularPadNd ConstantPad1d ConstantPad2d ConstantPad3d ZeroPad1d ZeroPad2d ZeroPad3d ReflectionPad1d ReflectionPad2d "
     "ReflectionPad3d ReplicationPad1d ReplicationPad2d ReplicationPad3d CircularPad1d CircularPad2d CircularPad3d",
     "pixelshuffle": "PixelShuffle PixelUnshuffle",
     "pooling": "MaxPool1d MaxPool2d MaxPool3d AvgPool1d AvgPool2d AvgPool3d LPPool1d LPPool2d LPPool3d MaxUnpool1d "
     "MaxUnpool2d MaxUnpool3d AdaptiveAvgPool1d AdaptiveAvgPool2d AdaptiveAvgPool3d AdaptiveMaxPool1d AdaptiveMaxPool2d "
-    "AdaptiveMaxPool3d FractionalMaxPool2d FractionalMaxPool3d",
-    "rnn": "RNNBase RNN LSTM GRU RNNCell LSTMCell GRUCell",
+    "AdaptiveMaxPool3d FractionalMaxPool2d FractionalMaxPool3d _MaxPoolNd _AvgPoolNd _LPPoolNd _MaxUnpoolNd "
+    "_AdaptiveAvgPoolNd _AdaptiveMaxPoolNd",
+    "rnn": "RNNCellBase RNNBase RNN LSTM GRU RNNCell LSTMCell GRUCell",
     "sparse": "Embedding EmbeddingBag",
     "transformer": "Transformer TransformerEncoder TransformerEncoderLayer TransformerDecoder TransformerDecoderLayer "
     "_get_activation_fn _get_clones",
     "upsampling": "Upsample UpsamplingNearest2d UpsamplingBilinear2d",
-    "utils": "_single _pair _triple _quadruple _ntuple",
+    "utils": "_single _pair _triple _quadruple _ntuple consume_prefix_in_state_dict_if_present",
 }
 HOME = {name: file for file, names in _FILES.items() for name in names.split()}  # the file of each name
 
@@ -108,6 +110,27 @@ class _ConvTransposeNd(Module, metaclass=_Family):
     _members = _of("ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d")
 
 
+def _any_of(name, what, *members):
+    """A base class without behavior of its own, for isinstance."""
+    return _Family(name, (Module,), {"__doc__": f"Any {what}.", "__module__": __name__, "_members": _of(*members)})
+
+
+def _ranks(kind):
+    return [f"{kind}{n}d" for n in (1, 2, 3)]
+
+
+_MaxPoolNd = _any_of("_MaxPoolNd", "max pool", *_ranks("MaxPool"))
+_AvgPoolNd = _any_of("_AvgPoolNd", "average pool", *_ranks("AvgPool"))
+_LPPoolNd = _any_of("_LPPoolNd", "power-average pool", *_ranks("LPPool"))
+_MaxUnpoolNd = _any_of("_MaxUnpoolNd", "max unpool", *_ranks("MaxUnpool"))
+_AdaptiveAvgPoolNd = _any_of("_AdaptiveAvgPoolNd", "adaptive average pool", *_ranks("AdaptiveAvgPool"))
+_AdaptiveMaxPoolNd = _any_of("_AdaptiveMaxPoolNd", "adaptive max pool", *_ranks("AdaptiveMaxPool"))
+_ConstantPadNd = _any_of("_ConstantPadNd", "padding with a constant", *_ranks("ConstantPad"), *_ranks("ZeroPad"))
+_ReflectionPadNd = _any_of("_ReflectionPadNd", "padding by reflection", *_ranks("ReflectionPad"))
+_ReplicationPadNd = _any_of("_ReplicationPadNd", "padding with the edge", *_ranks("ReplicationPad"))
+_CircularPadNd = _any_of("_CircularPadNd", "circular padding", *_ranks("CircularPad"))
+
+
 class _DropoutNd(Module, metaclass=_Family):
     """Any dropout. A subclass has p and inplace."""
 
@@ -156,6 +179,16 @@ def _ntuple(n):
 
 
 _single, _pair, _triple, _quadruple = map(_ntuple, (1, 2, 3, 4))
+
+
+def consume_prefix_in_state_dict_if_present(state_dict, prefix):
+    """Removes a prefix from the names of a state_dict, in place: "module." of DataParallel."""
+    for tables in (state_dict, getattr(state_dict, "_metadata", None) or {}):
+        for key in list(tables):
+            if key.startswith(prefix):
+                tables[key[len(prefix) :]] = tables.pop(key)
+            elif key and key == prefix[:-1]:
+                tables[""] = tables.pop(key)
 
 
 _EXTRA_STATE_KEY_SUFFIX = "_extra_state"

@@ -59,12 +59,14 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
     tensors = [t.coalesce().values() if t.is_sparse else t for t in _listed(tensors)]
     if not tensors:
         return _C.tensor(0.0)
+    tensors = [t.abs() if t.is_complex() else t for t in tensors]
     return _C.ops["_total_norm"](tensors, float(norm_type), error_if_nonfinite)
 
 
 def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
     """Scales the gradients in place so that a total norm above max_norm becomes max_norm."""
     grads = [g._values() if g.is_sparse else g for g in _grads(parameters)]
+    grads = [_C.ops["view_as_real"](g.detach()) if g.is_complex() else g for g in grads]
     if grads:
         _C.ops["_clip_grads_with_norm_"](grads, float(max_norm), total_norm)
 

@@ -178,12 +178,6 @@ class SummaryWriter:
         """The printed module as a text: there is no traced graph."""
         self.add_text("graph", "    " + repr(model).replace("\n", "\n    "))
 
-    def add_embedding(self, mat, metadata=None, label_img=None, global_step=None, tag="default", metadata_header=None):
-        """Raises: the projector is not written."""
-        raise NotImplementedError(
-            "SummaryWriter.add_embedding is not in this version of Strata; save the matrix with save()"
-        )
-
     def flush(self):
         """Writes everything to the disk."""
         for writer in (self.file_writer, *self.all_writers.values()):
@@ -203,3 +197,26 @@ class SummaryWriter:
 
     def __exit__(self, *_):
         self.close()
+
+
+def _refuse(name, instead):
+    def method(self, *args, **kwargs):
+        raise NotImplementedError(f"SummaryWriter.{name} is not in this version of Strata; {instead}")
+
+    method.__name__, method.__doc__ = name, "Raises: this kind of summary is not written."
+    setattr(SummaryWriter, name, method)
+
+
+for _names, _instead in {
+    "add_embedding": "save the matrix with save()",
+    "add_mesh": "save the points with save()",
+    "add_tensor": "save it with save(), or use add_histogram()",
+    "add_video": "use add_image() for frames",
+    "add_audio": "save the samples with save()",
+    "add_onnx_graph": "use add_graph(), which writes the printed module",
+    "add_pr_curve add_pr_curve_raw": "draw the curve and use add_figure()",
+    "add_histogram_raw": "use add_histogram()",
+    "add_custom_scalars add_custom_scalars_multilinechart add_custom_scalars_marginchart": "use add_scalars()",
+}.items():
+    for _name in _names.split():
+        _refuse(_name, _instead)
