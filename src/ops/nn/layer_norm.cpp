@@ -3,6 +3,7 @@
 #include "autograd/autograd.h"
 #include "base/parallel.h"
 #include "cpu/movement/copy.h"
+#include "cpu/movement/runs.h"
 #include "cpu/nn/norms.h"
 #include "cpu/nn/row_kernels.h"
 #include "cpu/staging.h"
@@ -10,6 +11,7 @@
 #include "cuda/reduce/moments.h"
 #include "ops/device_inputs.h"
 #include "ops/nn/norm_formulas.h"
+#include "record/rows.h"
 
 namespace strata {
 namespace {
@@ -48,6 +50,9 @@ std::vector<int64_t> first_dims(int count) {
   for (int d = 0; d < count; ++d) dims.push_back(d);
   return dims;
 }
+
+// V: the view of layer_norm, or of rms_norm, which has no bias.
+template <class V> constexpr bool centers = requires(const V& a) { a.bias(); };
 
 template <class T> struct Optional {  // a staged tensor that may be undefined
   std::optional<cpu::In<T>> in;
@@ -91,6 +96,30 @@ void run_layer_norm(const Call& c) {
     mean.finish();
     rstd.finish();
   });
+}
+
+// The rows of layer_norm, or of rms_norm, which has neither mean nor bias. V: the view of its arguments.
+template <class V> std::optional<RowOp> norm_rows(const Call& c) {
+  constexpr bool centred = centers<V>;
+  const V a(c);
+  const TensorImpl& x = a.input();
+  const int64_t n = checked_numel(a.normalized_shape());
+  if (n < 2 || x.numel == 0) return {};
+  RowOp op{.compute = compute_type(x.dtype), .shape = x.sizes(), .row = n, .in = {{{}, &x}}};
+  for (uint32_t o = 1; o < c.op.outputs; ++o) op.out[o] = {RowExtent::Rows};
+  cpu::dispatch_float(x.dtype, [&]<class T>() {
+    const Optional<T> weight(a.weight_value());
+    Optional<T> bias{Value()};
+    if constexpr (centred) bias = Optional<T>(a.bias_value());
+    op.run = [weight, bias, n, eps = a.eps()](const RowBlock& b) {
+      constexpr bool centred = centers<V>;
+      const cpu::NormRows<T> p{n, eps, centred, weight.get(), bias.get()};
+      cpu::norm_forward(p, static_cast<const T*>(b.in[0]), static_cast<T*>(b.out[0]),
+                        centred ? static_cast<T*>(b.out[1]) : nullptr, static_cast<T*>(b.out[centred ? 2 : 1]),
+                        b.count);
+    };
+  });
+  return op;
 }
 
 void plain_layer_norm(const Call& c) {
@@ -148,29 +177,79 @@ void infer_norm_backward(const Call& c) {  // grad, input, normalized_shape, …
   }
 }
 
+// The gradient of some rows, and their part of the gradients of weight and bias, if these are wanted.
+template <class T> struct NormGradient {
+  cpu::NormRows<T> p;
+  std::optional<cpu::ColumnGradSums<T>> sums;
+  void run(int64_t first, int64_t count, const T* g, const T* x, const T* mean, const T* rstd, T* out) const {
+    cpu::norm_backward(p, g, x, mean, rstd, out, count);
+    if (sums) sums->add(first, count, g, x, mean, rstd);
+  }
+};
+template <class T>
+NormGradient<T> norm_gradient(const args::row_norm_backward& a, int64_t rows, int64_t n, const T* weight) {
+  NormGradient<T> gradient{{n, 0, a.has_mean(), weight, nullptr}, {}};
+  if (a.affine()) gradient.sums.emplace(rows, n, true, a.has_mean());
+  return gradient;
+}
+
 void run_norm_backward(const Call& c) {
   const args::row_norm_backward a(c);
   const TensorImpl& x = a.input();
   const int64_t n = checked_numel(a.normalized_shape()), rows = n ? x.numel / n : 0;
-  const bool centred = a.has_mean();
   cpu::dispatch_float(x.dtype, [&]<class T>() {
     const cpu::In<T> grad(a.grad()), in(x), rstd(a.rstd());
     const Optional<T> mean(a.mean_value()), weight(a.weight_value());
     const cpu::Out<T> out(c.outs[0]), gw(c.outs[1]), gb(c.outs[2]);
-    const cpu::NormRows<T> p{n, 0, centred, weight.get(), nullptr};
-    parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
-      cpu::norm_backward(p, grad + begin * n, in + begin * n, mean.get() ? mean.get() + begin : nullptr, rstd + begin,
-                         out + begin * n, end - begin);
+    const NormGradient<T> gradient = norm_gradient(a, rows, n, weight.get());
+    const int64_t unit = row_unit(rows, n),
+                  block = gradient.sums ? unit : std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n));
+    parallel_for((rows + block - 1) / block, 1, [&](int64_t first, int64_t last) {
+      for (int64_t r = first * block;
+           r < std::min(rows, last * block);) {  // some rows at a time, which stay in the cache
+        const int64_t count =
+          std::min({rows - r, block - r % block, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n))});
+        gradient.run(r, count, grad + r * n, in + r * n, mean.get() ? mean.get() + r : nullptr, rstd + r, out + r * n);
+        r += count;
+      }
     });
-    if (a.affine()) cpu::column_grad_sums<T>(rows, n, grad, in, mean.get(), rstd, gw, centred ? gb.get() : nullptr);
+    if (gradient.sums) gradient.sums->finish(gw, a.has_mean() ? gb.get() : nullptr);
     out.finish();
     gw.finish();
     gb.finish();
   });
 }
 
-// V: the view of layer_norm, or of rms_norm, which has no bias.
-template <class V> constexpr bool centers = requires(const V& a) { a.bias(); };
+std::optional<RowOp> norm_backward_rows(const Call& c) {
+  const args::row_norm_backward a(c);
+  const TensorImpl& x = a.input();
+  const int64_t n = checked_numel(a.normalized_shape()), rows = n ? x.numel / n : 0;
+  if (n < 2 || rows == 0) return {};
+  RowOp op{.compute = compute_type(x.dtype), .shape = x.sizes(), .row = n, .in = {{{}, &a.grad()}, {{}, &x}}};
+  if (a.has_mean()) op.in.push_back({{RowExtent::Rows}, a.mean()});
+  op.in.push_back({{RowExtent::Rows}, &a.rstd()});
+  const bool means = a.has_mean();
+  if (a.affine()) op.unit = row_unit(rows, n);
+  for (int o : {1, 2}) op.out[o] = {RowExtent::Whole};
+  cpu::dispatch_float(x.dtype, [&]<class T>() {
+    const Optional<T> weight(a.weight_value());
+    const NormGradient<T> gradient = norm_gradient(a, rows, n, weight.get());
+    op.run = [gradient, weight, means](const RowBlock& b) {
+      const auto in = [&](int k) { return static_cast<const T*>(b.in[k]); };
+      gradient.run(b.first, b.count, in(0), in(1), means ? in(2) : nullptr, in(means ? 3 : 2),
+                   static_cast<T*>(b.out[0]));
+    };
+    op.finish = [gradient, n, type = x.dtype](std::byte* const* outs) {
+      const std::unique_ptr<T[]> sums(new T[static_cast<size_t>(2 * n)]());
+      if (gradient.sums) gradient.sums->finish(sums.get(), sums.get() + n);
+      for (int o : {1, 2})
+        if (outs[o]) cpu::store_run(sums.get() + (o - 1) * n, outs[o], type, 1, n);
+    };
+  });
+  return op;
+}
+
+// V: the view of layer_norm, or of rms_norm.
 template <class V> void norm_on_device(const Call& c, Workspace& workspace) {
   const V a(c);
   const Tensor x = dense(a.share_input(), workspace), weight = dense(a.share_weight(), workspace);
@@ -246,6 +325,9 @@ STRATA_OP(layer_norm_core,
   .dtypes(kFloatingTypes)
   .infer(infer_layer_norm)
   .kernel("rows", run_layer_norm)
+  .with([](OpRecord& op) {
+    set_row_rule(op, norm_rows<args::layer_norm_core>, {"weight", "bias"});
+  })
   .kernel("reference", plain_layer_norm)
   .cuda("rows", norm_on_device<args::layer_norm_core>)
   .saves({"input", "weight"})
@@ -318,6 +400,7 @@ STRATA_OP(fused_rms_norm,
               rstd.finish();
             });
           })
+  .with([](OpRecord& op) { set_row_rule(op, norm_rows<args::fused_rms_norm>, {"weight"}); })
   .kernel("reference", plain_rms_norm)
   .cuda("rows", norm_on_device<args::fused_rms_norm>)
   .saves({"input", "weight"})
@@ -366,6 +449,7 @@ STRATA_OP(row_norm_backward,
   .dtypes(kFloatingTypes)
   .infer(infer_norm_backward)
   .kernel("rows", run_norm_backward)
+  .with([](OpRecord& op) { set_row_rule(op, norm_backward_rows, {"weight"}); })
   .kernel("reference", plain_norm_backward)
   .cuda("rows", norm_backward_on_device)
   .samples({"f(3,4), f(3,4), [4], f(3,1), p(3,1), f(4), True"});
