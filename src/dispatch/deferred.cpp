@@ -110,7 +110,7 @@ bool defer_rows(const Call& c) {
   }
   std::optional<RowOp> op = mine.group->describe(c, *rule);
   if (!op || checked_numel(op->shape) < least_deferred.load(std::memory_order_relaxed)) return false;
-  return mine.group->add(c, std::move(*op));
+  return mine.group->add(c, std::move(*op), rule->whole);
 }
 }  // namespace
 

@@ -204,7 +204,7 @@ bool Group::fits(const RowOp& op) const {
   return row == 1 || whole == 1 || (whole <= kMostAligned && whole * row <= kMostAlignedElements);
 }
 
-bool Group::add(const Call& c, RowOp op) {
+bool Group::add(const Call& c, RowOp op, uint32_t whole) {
   const std::lock_guard lock(mutex_);
   const Scoped inside(computing, this);
   const size_t outputs = c.op.outputs, inputs = op.in.size();
@@ -232,9 +232,7 @@ bool Group::add(const Call& c, RowOp op) {
   FusedStep step;
   for (size_t k = 0; k < inputs; ++k) step.from[k] = operand_of(*op.in[k].tensor, op.in[k]);
   for (uint32_t i = 0; i < c.args.size; ++i)
-    if (c.args.is_tensor(i) &&
-        std::ranges::none_of(op.in, [&](const RowInput& in) { return in.tensor == &c.args.tensor(i); }))
-      whole_.push_back(alias(c.args.tensor(i)));
+    if (whole >> i & 1 && c.args.is_tensor(i)) whole_.push_back(alias(c.args.tensor(i)));
   for (RowInput& in : op.in) in.tensor = nullptr;  // it need not live any longer
   for (size_t o = 0; o < outputs; ++o) {
     c.outs[o]->allocate();

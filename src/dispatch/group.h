@@ -19,8 +19,9 @@ class Group final : public Promiser {
   void add(const Call& c, const Formula& f, DType common);
   // The description of a call. What it reads is not promised by this group.
   std::optional<RowOp> describe(const Call& c, const RowRule& rule);
-  // Adds an op on rows, whose results get memory. False: it would not pay, or it cannot be computed in a group.
-  bool add(const Call& c, RowOp op);
+  // Adds an op on rows, whose results get memory; it has read the parameters of a mask. False: it would not pay, or it cannot be
+  // computed in a group.
+  bool add(const Call& c, RowOp op, uint32_t whole);
   // Whether a pointwise op computes one value per row from results of this group.
   bool reads_rows(const Call& c, const Formula& f, DType common);
 
@@ -58,7 +59,7 @@ class Group final : public Promiser {
   std::mutex mutex_;
   FusedProgram program_;
   std::vector<Step> steps_;             // of the program, in the same order
-  std::vector<Tensor> whole_;           // operands of ops on rows that are no operands of steps
+  std::vector<Tensor> whole_;           // what ops on rows have read or will read as a whole
   int64_t align_ = 1, unit_ = 0;        // of the ops on rows
   size_t numbers_ = 0;                  // of the program, with members of formulas
   std::optional<cuda::Stream> stream_;  // of a program on a device: the current one when its first op was called
