@@ -14,8 +14,14 @@ namespace strata {
 namespace {
 
 constexpr size_t kMaxSteps = 64, kMaxTensors = 32, kMaxNumbers = cuda::kMostFusedNumbers;  // of a group
-constexpr int64_t kMostAligned = 16;  // rows of a tile, for steps that need tiles to begin at certain elements
-constexpr int64_t kMostAlignedElements = 1 << 14;  // so that such a tile stays in the cache
+constexpr int64_t kMostAligned = 8;  // rows of a tile, for steps that need tiles to begin at certain elements
+constexpr int64_t kMostAlignedElements = 1 << 15;  // so that such a tile stays in the cache
+
+// Whether rows are short enough for the cache, and enough for all threads.
+bool suits_tiles(const RowOp& op) {
+  constexpr int64_t kLongest = 1 << 17, kShort = 4096, kFew = 8;
+  return op.row <= kShort || (op.row <= kLongest && checked_numel(op.shape) >= kFew * op.row);
+}
 
 void fill_with_nans(const TensorImpl& t) {
   if (t.device.type == DeviceType::Cpu) std::memset(t.data, 0xff, t.storage->requested);
@@ -79,6 +85,7 @@ void Group::begin(const TensorImpl& out, DType compute, Shape shape) {
   program_.row = 1;
   program_.shape.assign(shape.begin(), shape.end());
   align_ = 1;
+  together_ = 1;
   unit_ = 0;
   if (out.device.type != DeviceType::Cpu) stream_.emplace(cuda::stream_of(out.device));
 }
@@ -199,8 +206,8 @@ bool Group::fits(const RowOp& op) const {
     return false;
   if (op.row != 1 && program_.row != 1 && op.row != program_.row) return false;
   if (op.unit && unit_ && op.unit != unit_) return false;
-  const int64_t row = std::max(op.row, program_.row), align = std::max(op.align, align_),
-                whole = align / std::gcd(align, row);
+  const int64_t row = std::max(op.row, program_.row), align = std::max(op.align, align_);
+  const int64_t whole = std::max({op.together, together_, align / std::gcd(align, row)});
   return row == 1 || whole == 1 || (whole <= kMostAligned && whole * row <= kMostAlignedElements);
 }
 
@@ -208,6 +215,7 @@ bool Group::add(const Call& c, RowOp op, uint32_t whole) {
   const std::lock_guard lock(mutex_);
   const Scoped inside(computing, this);
   const size_t outputs = c.op.outputs, inputs = op.in.size();
+  if (!suits_tiles(op)) return false;
   if (op.joins &&
       (steps_.empty() || !fits(op) || !is_own(*op.in[0].tensor) || !step_of(*op.in[0].tensor, RowExtent::Elements)))
     return false;
@@ -228,6 +236,7 @@ bool Group::add(const Call& c, RowOp op, uint32_t whole) {
   if (steps_.empty()) begin(*c.out(), op.compute, op.shape);
   program_.row = std::max(op.row, program_.row);
   align_ = std::max(op.align, align_);
+  together_ = std::max(op.together, together_);
   unit_ = std::max(op.unit, unit_);
   FusedStep step;
   for (size_t k = 0; k < inputs; ++k) step.from[k] = operand_of(*op.in[k].tensor, op.in[k]);

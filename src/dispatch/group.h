@@ -58,10 +58,10 @@ class Group final : public Promiser {
 
   std::mutex mutex_;
   FusedProgram program_;
-  std::vector<Step> steps_;             // of the program, in the same order
-  std::vector<Tensor> whole_;           // what ops on rows have read or will read as a whole
-  int64_t align_ = 1, unit_ = 0;        // of the ops on rows
-  size_t numbers_ = 0;                  // of the program, with members of formulas
+  std::vector<Step> steps_;                      // of the program, in the same order
+  std::vector<Tensor> whole_;                    // what ops on rows have read or will read as a whole
+  int64_t align_ = 1, together_ = 1, unit_ = 0;  // of the ops on rows
+  size_t numbers_ = 0;                           // of the program, with members of formulas
   std::optional<cuda::Stream> stream_;  // of a program on a device: the current one when its first op was called
   static thread_local constinit Group* computing;
 };

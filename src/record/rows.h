@@ -41,9 +41,10 @@ struct RowOp {
   int64_t row = 1;             // elements of a row; 1: the op works on elements, and any number of them is a row
   std::vector<RowInput> in = {};
   RowPart out[kMaxRowOutputs] = {};
-  int64_t align = 1;   // in elements: blocks begin at multiples of it
-  int64_t unit = 0;    // rows that one thread computes, block after block; 0: any
-  bool joins = false;  // pays only if the group computes its first input
+  int64_t align = 1;     // in elements: blocks begin at multiples of it
+  int64_t together = 1;  // blocks begin at multiples of so many rows: a power of two up to 8
+  int64_t unit = 0;      // rows that one thread computes, block after block; 0: any
+  bool joins = false;    // pays only if the group computes its first input
   std::function<void(const RowBlock&)> run = {};
   std::function<void(const Call&)> prepare = {};  // once the results have memory, before any block; may be empty
   std::function<void(std::byte* const* outs)> finish =
@@ -62,12 +63,10 @@ STRATA_API const RowRule* row_rule_of(const OpRecord& op);  // null: none
 // For OpRecord::with(), if the op reads nothing but the operands of rows.
 template <DescribeRows describe> void computes_rows(OpRecord& op) { set_row_rule(op, describe, {}); }
 
-// The rows that one thread adds up in order, for sums over rows: a function of the shape, so that the partition of such sums does not
-// depend on the number of threads.
-inline int64_t row_unit(int64_t rows, int64_t n) {
-  constexpr int64_t kElements = 1 << 16, kUnits = 64, kRows = 16;
-  const int64_t least = std::max((kElements + n - 1) / std::max<int64_t>(n, 1), (rows + kUnits - 1) / kUnits);
-  return std::max<int64_t>(1, (least + kRows - 1) / kRows) * kRows;
+// The rows of n columns that one thread adds up in order, for sums over rows: a function of the shape, so that the partition of such
+// sums does not depend on the number of threads.
+inline int64_t row_unit(int64_t n) {
+  return std::clamp<int64_t>((1 << 17) / std::max<int64_t>(n, 1), 32, 1024) / 8 * 8;
 }
 
 }  // namespace strata

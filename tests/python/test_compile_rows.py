@@ -67,7 +67,8 @@ def row_program(seed):
                 made = a * 2
                 made[:, :1] = b[:, :1] * 3
             else:
-                kept.append(choose.choice((a.sum, a.mean, a.amax))())
+                fold = choose.choice((a.sum, a.mean, a.amax))
+                kept.append(fold() if choose.random() < 0.5 else fold(0))
                 continue
             values.append(made)
             if choose.random() < 0.2:
@@ -195,6 +196,50 @@ def test_a_loss_and_its_gradient_are_one_pass():
     wide = x.double().requires_grad_()
     F.cross_entropy(wide * 2, target, ignore_index=1).backward()
     np.testing.assert_allclose(compiled(x)[1].numpy(), wide.grad.numpy(), rtol=1e-5, atol=1e-8)
+
+
+def test_backward_of_a_norm_by_hand_is_one_group():
+    def step(x, w, b):
+        x, w, b = (t.detach().requires_grad_() for t in (x, w, b))
+        deviation = x - x.mean(-1, keepdim=True)
+        y = deviation * strata.rsqrt(deviation.square().mean(-1, keepdim=True) + 1e-5) * w + b
+        (y * y).mean().backward()
+        return x.grad, w.grad, b.grad
+
+    strata.manual_seed(1)
+    for rows in (37, 700):
+        x, w, b = strata.randn(rows, 128), strata.randn(128), strata.randn(128)
+        compiled = strata.compile(step)
+        assert len(compiled.explain(x, w, b).groups) == 1
+        assert bits(compiled(x, w, b)) == bits(step(x, w, b))
+        wide = step(*(t.double() for t in (x, w, b)))
+        for got, exact in zip(compiled(x, w, b), wide, strict=True):
+            np.testing.assert_allclose(got.numpy(), exact.numpy(), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(37, 128), (1000, 256), (5, 3000), (2000, 64), (300, 2048), (4, 90, 512)])
+def test_sums_over_rows_and_variances(shape):
+    def f(x):
+        y = x * 1.5 + 0.25
+        over_rows = tuple(range(x.dim() - 1))
+        kept = y.sum(over_rows), y.amax(0), y.norm(dim=over_rows, keepdim=True), (y * y).mean(over_rows)
+        return *kept, y.var(-1), y.std(-1, keepdim=True), y.logsumexp(-1), strata.var_mean(y, -1)
+
+    strata.manual_seed(1)
+    for dtype in (strata.float32, strata.bfloat16, strata.float64):
+        x = (strata.randn(shape) + 2).to(dtype)
+        assert bits(strata.compile(f)(x)) == bits(f(x)), dtype
+
+
+def test_few_long_rows_run_by_themselves():
+    @strata.compile
+    def f(x):
+        return F.softmax(x * 2, -1) * 3
+
+    for shape, groups in (((2, 5000), [["mul"], ["mul"]]), ((9, 5000), [["mul", "softmax", "mul"]])):
+        x = strata.randn(shape)
+        assert names(f.explain(x)) == groups
+        assert bits(f(x)) == bits(F.softmax(x * 2, -1) * 3)
 
 
 def test_other_rows_and_other_shapes_end_a_group():

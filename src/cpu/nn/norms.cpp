@@ -98,7 +98,7 @@ void channel_combine(const Channels& k, const T* g, const T* x, const T* mean, c
 
 template <class T>
 ColumnGradSums<T>::ColumnGradSums(int64_t rows, int64_t n, bool wants_gx, bool wants_g)
-    : rows_(rows), n_(n), unit_(row_unit(rows, n)) {
+    : rows_(rows), n_(n), unit_(row_unit(n)) {
   const auto size = static_cast<size_t>((rows + unit_ - 1) / unit_ * n);
   if (wants_gx) gx_.reset(new T[size]);
   if (wants_g) g_.reset(new T[size]);

@@ -50,13 +50,14 @@ template <class T> class Planner {
 
  private:
   void choose_tile() {
-    int64_t align = 1;
+    int64_t align = 1, whole = 1;  // in elements, in rows
     for (const FusedStep& s : p_.steps) {
       if (s.formula) continue;
       align = std::max(align, s.rows->align);
+      whole = std::max(whole, s.rows->together);
       plan_.unit = std::max(plan_.unit, s.rows->unit);
     }
-    const int64_t whole = align / std::gcd(align, p_.row);  // rows with which a tile ends at a multiple of it
+    whole = std::max(whole, align / std::gcd(align, p_.row));
     const int64_t bytes = p_.row == 1 ? kTileBytes : kRowTileBytes;
     const int64_t most = std::max<int64_t>(1, bytes / static_cast<int64_t>(sizeof(T)) / p_.row);
     plan_.tile_rows = std::max(whole, most / whole * whole);

@@ -1,75 +1,11 @@
 #include "cpu/reduce/reduce.h"
 
-#include <algorithm>
-#include <cmath>
-#include <memory>
-
 #include "base/parallel.h"
+#include "cpu/reduce/partition.h"
 
 namespace strata::cpu {
 
 namespace {
-
-constexpr int64_t kChunk = 1 << 16;     // elements of one output reduced by one task
-constexpr int64_t kTile = 4096;         // columns reduced together: their accumulators fit the L1 cache
-constexpr int64_t kLoaded = 1024;       // columns (or elements) converted at once if they cannot be read in place
-constexpr int64_t kPieces = 32;         // maximum parts of a long column that run in parallel
-constexpr int64_t kTaskWork = 1 << 15;  // minimum elements per thread
-
-template <class T> using Buffer = std::unique_ptr<T[]>;
-template <class T> Buffer<T> buffer(int64_t n) { return std::make_unique_for_overwrite<T[]>(static_cast<size_t>(n)); }
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-template <class W>
-void store(std::byte* out, DType type, int64_t at, int64_t stride, const W* values, int64_t n, const Finish& finish) {
-  dispatch_real(type, [&]<class To>() {
-    To* p = reinterpret_cast<To*>(out) + at;
-    for (int64_t i = 0; i < n; ++i) {
-      W v = values[i];
-      if constexpr (std::is_floating_point_v<W>) {
-        if (finish.divide != 1) v /= finish.divide;
-        if (finish.root) v = std::sqrt(v);
-      }
-      p[i * stride] = convert<To>(v);
-    }
-  });
-}
-
-template <class W>
-void store(const TensorImpl& out, int64_t at, int64_t stride, const W* values, int64_t n, const Finish& finish) {
-  store(out.data, out.dtype, at, stride, values, n, finish);
-}
-
-// Folds rows of n contiguous elements, `step` apart.
-template <class T>
-void fold_whole_rows(const FoldTable<T>& fold, const T* x, int64_t rows, int64_t n, int64_t step, std::byte* out,
-                     DType type, int64_t out_step, const Finish& finish) {
-  constexpr int64_t kTogether = 64;
-  Wide<T> totals[kTogether];
-  for (int64_t from = 0; from < rows; from += kTogether) {
-    const int64_t count = std::min(kTogether, rows - from);
-    for (int64_t i = 0; i < count; ++i) totals[i] = fold.run(x + (from + i) * step, n);
-    store(out, type, from * out_step, out_step, totals, count, finish);
-  }
-}
-
-// Narrow contiguous columns, such as [n, 3].
-bool is_narrow(const ReducePlan& plan) {
-  const Axes &kept = plan.kept, &gone = plan.gone;
-  return kept.dims == 1 && gone.dims == 1 && kept.stride[0] == 1 && kept.size[0] < 64 &&
-         gone.stride[0] == kept.size[0] && gone.count >= 128;
-}
-// The kept dimension along which columns are combined; -1: rows are reduced one by one.
-int column_of(const ReducePlan& plan) {
-  const Axes &kept = plan.kept, &gone = plan.gone;
-  if (kept.dims == 0) return -1;
-  const int last = kept.dims - 1;
-  const int widest = static_cast<int>(std::max_element(kept.size, kept.size + kept.dims) - kept.size);
-  const int column = kept.size[last] >= 16 ? last : widest;
-  const int64_t inner = gone.stride[gone.dims - 1];
-  const bool inner_goes = inner != 0 && std::abs(inner) < std::abs(kept.stride[last] ? kept.stride[last] : INT64_MAX);
-  return inner_goes && !(gone.count < 32 && kept.size[column] >= 64) ? -1 : column;
-}
 
 template <class T> struct Job {
   const FoldTable<T>& fold;
@@ -186,12 +122,8 @@ template <class T> struct Job {
     for (int d = 0; d < kept.dims; ++d)
       if (d != column) outer.add(kept.size[d], kept.stride[d], kept.out_stride[d]);
     const int64_t width = kept.size[column], stride = kept.stride[column], out_stride = kept.out_stride[column];
-    const int64_t limit = same_type && stride == 1 ? kTile : kLoaded;
-    const int64_t tiles = ceil_div(width, limit), tile = ceil_div(width, tiles), rows = plan.gone.count;
-    // The partition depends on the shape only.
-    const int64_t chunk = std::clamp<int64_t>((1 << 17) / tile, 32, 1024) / kRowsAtOnce * kRowsAtOnce;
-    const int64_t pieces = std::min(kPieces, ceil_div(rows, 4 * chunk)),
-                  piece = ceil_div(ceil_div(rows, pieces), chunk) * chunk;
+    const int64_t rows = plan.gone.count;
+    const auto [tiles, tile, chunk, pieces, piece] = ColumnPartition(rows, width, same_type && stride == 1);
     const int64_t tasks = outer.count * tiles;
     const auto locate = [&](int64_t task, const std::byte*& base, int64_t& to, int64_t& n) {
       const int64_t o = task / tiles, c = task % tiles * tile;
@@ -329,58 +261,6 @@ void reduce_reference(Fold fold, const TensorImpl& x, DimMask reduced, DType cas
       store(out, plan.kept.out_offset(i), 1, &total, 1, finish);
     }
   });
-}
-
-namespace {
-// Rows of n elements.
-template <class T> void describe_rows(const Reduction& r, int64_t n, RowOp& op) {
-  op.row = n;
-  op.out[0] = {RowExtent::Rows};
-  op.run = [&fold = fold_table<T>(r.fold), n, type = r.out.dtype, finish = r.finish](const RowBlock& b) {
-    fold_whole_rows(fold, static_cast<const T*>(b.in[0]), b.count, n, n, static_cast<std::byte*>(b.out[0]), type, 1,
-                    finish);
-  };
-}
-// All elements: runs are folded in blocks, and combined as in Job::rows().
-template <class T> void describe_total(const Reduction& r, RowOp& op) {
-  using W = Wide<T>;
-  const FoldTable<T>& fold = fold_table<T>(r.fold);
-  const int64_t n = r.x.numel, count = ceil_div(n, kRun);
-  const std::shared_ptr<W[]> runs(new W[static_cast<size_t>(count)]);
-  op.align = kRun;
-  op.joins = true;
-  op.out[0] = {RowExtent::Whole};
-  op.run = [&fold, runs](const RowBlock& b) {
-    for (int64_t i = 0; i < b.count; i += kRun)
-      runs[(b.first + i) / kRun] = fold.run(static_cast<const T*>(b.in[0]) + i, std::min(kRun, b.count - i));
-  };
-  op.finish = [&fold, runs, count, type = r.out.dtype, finish = r.finish](std::byte* const* outs) {
-    if (!outs[0]) return;
-    W total = fold.identity;
-    for (int64_t from = 0; from < count; from += kChunk / kRun) {
-      W part = fold.identity;
-      for (int64_t i = from; i < std::min(count, from + kChunk / kRun); ++i) part = fold.combine(part, runs[i]);
-      total = from == 0 ? part : fold.combine(total, part);
-    }
-    store(outs[0], type, 0, 1, &total, 1, finish);
-  };
-}
-}  // namespace
-
-std::optional<RowOp> rows_of_reduction(const Reduction& r) {
-  const auto is_usual = [](DType t) { return is_floating(t) && size_of(t) > 1; };
-  if (!r.x.contiguous || r.x.numel < 2 || !is_usual(r.x.dtype) || !is_usual(r.cast) || !r.out.contiguous) return {};
-  const ReducePlan plan(r.x, r.reduced);
-  const Axes &kept = plan.kept, &gone = plan.gone;
-  RowOp op{.compute = compute_type(r.cast), .shape = r.x.sizes(), .in = {{{}, &r.x}}};
-  const bool whole = kept.dims == 0;
-  if (!whole && (gone.dims != 1 || gone.stride[0] != 1 || kept.dims != 1 || gone.count < 2 || gone.count > kChunk ||
-                 column_of(plan) >= 0))
-    return {};
-  dispatch_compute(r.cast, [&]<class T>() {
-    if constexpr (std::is_floating_point_v<T>) whole ? describe_total<T>(r, op) : describe_rows<T>(r, gone.count, op);
-  });
-  return op;
 }
 
 }  // namespace strata::cpu
