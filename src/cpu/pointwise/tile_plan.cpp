@@ -10,8 +10,8 @@ namespace strata::cpu {
 namespace {
 
 using At = Place::At;
-constexpr int64_t kTileBytes = 2048;      // of a register without rows: those of a long group fit into the L1 cache
-constexpr int64_t kRowTileBytes = 12288;  // with short rows; longer ones stay in the L2 cache
+constexpr int64_t kTileBytes = 2048;     // of a register without rows: those of a long group fit into the L1 cache
+constexpr int64_t kRowTileBytes = 6144;  // with short rows; longer ones stay in the L2 cache
 
 int64_t bytes_of(DType t) { return static_cast<int64_t>(size_of(t)); }
 

@@ -51,8 +51,8 @@ template <class T> class Tiles {
       const int64_t next = t.row + t.rows, ahead = std::min(plan_.tile_rows, end - next);
       const size_t count = plan_.actions.size();
       for (size_t i = 0; i < count; ++i) {
-        run(plan_.actions[i], t);
         prefetch(next, ahead, i, count);
+        run(plan_.actions[i], t);
       }
     }
   }
