@@ -173,8 +173,8 @@ def table(rows, threads):
         f"`bench/compile.py`, {datetime.date.today()}, {platform.processor() or platform.machine()}, {threads} threads; strata "
         f"{strata.__version__}"
         + (f", PyTorch {torch.__version__}" if torch else "")
-        + ". Medians in ms; ratios above 1: "
-        "strata.compile is faster.",
+        + ". Medians in ms of calls in turns, while other jobs may use the machine too; ratios above 1: strata.compile is "
+        "faster.",
         "",
         "| case | " + " | ".join(names) + " | beside strata |" + (" beside torch.compile |" if torch else ""),
         "|---|" + "---:|" * (len(names) + 1 + bool(torch)),
