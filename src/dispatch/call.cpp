@@ -15,6 +15,7 @@
 #include "dispatch/observer.h"
 #include "record/formula.h"
 #include "record/op.h"
+#include "record/rows.h"
 #include "tensor/memory_checks.h"
 
 namespace strata {
@@ -244,7 +245,7 @@ inline void check_args(const OpRecord& op, const Args& args) {
 
 // New tensor objects with dtype and shape, no memory yet.
 void infer(const Call& c) {
-  if (promising.load(std::memory_order_relaxed) && !c.op.formulas) [[unlikely]]
+  if (promising.load(std::memory_order_relaxed) && !c.op.formulas && !row_rule_of(c.op)) [[unlikely]]
     need_arguments(c);  // the shape may depend on values
   for (uint32_t o = 0; o < c.op.outputs; ++o) {
     c.outs[o] = Ref<TensorImpl>::adopt(TensorImpl::make());

@@ -16,6 +16,7 @@ Extent extent(const TensorImpl& t) {
   const auto size = static_cast<int64_t>(size_of(t.dtype));
   return {t.data + low * size, t.data + (high + 1) * size};
 }
+}  // namespace
 
 bool same_view(const TensorImpl& a, const TensorImpl& b) {
   if (a.data != b.data || a.dtype != b.dtype || !a.same_shape(b)) return false;
@@ -23,7 +24,6 @@ bool same_view(const TensorImpl& a, const TensorImpl& b) {
     if (a.shape[d] > 1 && a.strides[d] != b.strides[d]) return false;
   return true;
 }
-}  // namespace
 
 void check_writable(const TensorImpl& t, const char* op) {
   STRATA_CHECK(t.storage, Runtime, "{}: this tensor has no memory to write to", op);

@@ -4,6 +4,8 @@
 
 namespace strata {
 
+// Whether two tensors are the same elements in the same order and dtype.
+bool same_view(const TensorImpl& a, const TensorImpl& b);
 void check_writable(const TensorImpl& t, const char* op);  // rejects overlapping elements
 void check_written(const OpRecord& op, const Args& args);  // Tensor(a!) arguments: writable, and not overlapping others
 void count_writes(const OpRecord& op, const Args& args);   // increments the versions of written arguments

@@ -54,6 +54,19 @@ TEST_F(Deferred, GradientsAndUpdates) {
   EXPECT_TRUE(equal(compile(step)(start.clone()), step(start.clone())));
 }
 
+TEST_F(Deferred, OpsOnRowsAreSteps) {
+  const auto f = [](const Tensor& x) {
+    const Tensor y = softmax(x * 2, 1);
+    return y - mean(y, {1}, true);
+  };
+  auto compiled = compile(f);
+  const Tensor x = randn({33, 40});
+  const std::vector<FusedGroup> groups = compiled.explain(x);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].ops, (std::vector<std::string>{"mul", "softmax", "mean", "sub"}));
+  EXPECT_TRUE(equal(compiled(x), f(x)));
+}
+
 TEST_F(Deferred, ExplainListsGroups) {
   auto compiled = compile([](const Tensor& x) { return exp(x * 2) + sum(x); });
   const std::vector<FusedGroup> groups = compiled.explain(ones({4, 4}));

@@ -145,30 +145,61 @@ void fill_bernoulli(const TensorImpl& out, const TensorImpl& p, Generator& gener
   });
 }
 
-void drop(const TensorImpl& x, double p, double scale, const TensorImpl& out, const TensorImpl& kept,
-          Generator& generator) {
+Dropout::Dropout(int64_t n, double p, double scale, Generator& generator) : scale_(scale) {
+  const Generator::Draw draw = generator.reserve(static_cast<uint64_t>((n + 3) / 4));
+  seed_ = draw.seed;
+  first_block_ = draw.first;
   // A number of 24 bits that is below p drops its element: compared as words, whose other bits are lower.
   const auto limit = static_cast<uint32_t>(std::ceil(std::ldexp(static_cast<float>(p), 24)));
-  const Drop rule{(limit << 8) - 1, limit == 0, static_cast<float>(scale)};
+  last_ = (limit << 8) - 1;
+  all_ = limit == 0;
+}
+// body(words, elements before these, count)
+template <class Body> void Dropout::each_batch(int64_t first, int64_t count, Body body) const {
+  Words words;
+  for (int64_t done = 0; done < count;) {
+    const int64_t at = first + done, skipped = at % 4, n = std::min<int64_t>(4 * kBatch - skipped, count - done);
+    words.fill(seed_, first_block_ + static_cast<uint64_t>(at / 4));
+    body(words.w + skipped, done, n);
+    done += n;
+  }
+}
+void Dropout::run(int64_t first, int64_t count, const float* x, float* out, bool* kept) const {
+  const Drop rule{last_, all_, static_cast<float>(scale_)};
+  each_batch(first, count, [&](const uint32_t* words, int64_t at, int64_t n) {
+    drop_floats(words, rule, x + at, out + at, kept + at, n);
+  });
+}
+void Dropout::run(int64_t first, int64_t count, const double* x, double* out, bool* kept) const {
+  each_batch(first, count, [&](const uint32_t* words, int64_t at, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) {
+      kept[at + i] = words[i] > last_ || all_;
+      out[at + i] = kept[at + i] ? x[at + i] * scale_ : 0;
+    }
+  });
+}
+
+void drop(const TensorImpl& x, double p, double scale, const TensorImpl& out, const TensorImpl& kept,
+          Generator& generator) {
+  const Dropout dropout(out.numel, p, scale, generator);
   auto* const mask = reinterpret_cast<bool*>(kept.data);
   const auto size = static_cast<int64_t>(size_of(x.dtype));
   const ConvertRow widen = convert_row(DType::F32, x.dtype), narrow = convert_row(out.dtype, DType::F32);
-  each_batch(out.numel, 1, generator, [&](const Words& words, int64_t first, int64_t n) {
-    std::byte *const to = out.data + first * size, *const from = x.data + first * size;
-    if (x.dtype == DType::F32) {
-      drop_floats(words.w, rule, reinterpret_cast<const float*>(from), reinterpret_cast<float*>(to), mask + first, n);
-    } else if (x.dtype == DType::F64) {
-      const auto* in = reinterpret_cast<const double*>(from);
-      auto* result = reinterpret_cast<double*>(to);
-      for (int64_t i = 0; i < n; ++i) {
-        mask[first + i] = words.w[i] > rule.last || rule.all;
-        result[i] = mask[first + i] ? in[i] * scale : 0;
-      }
-    } else {
-      float v[4 * kBatch];
-      widen(reinterpret_cast<std::byte*>(v), 1, from, 1, n);
-      drop_floats(words.w, rule, v, v, mask + first, n);
-      narrow(to, 1, reinterpret_cast<const std::byte*>(v), 1, n);
+  constexpr int64_t kPiece = 4 * kBatch;  // elements
+  parallel_for((out.numel + kPiece - 1) / kPiece, kGrain / kBatch, [&](int64_t begin, int64_t end) {
+    const int64_t first = begin * kPiece, last = std::min(out.numel, end * kPiece);
+    if (x.dtype == DType::F32 || x.dtype == DType::F64)
+      return dispatch_compute(x.dtype, [&]<class T>() {
+        if constexpr (std::is_floating_point_v<T>)
+          dropout.run(first, last - first, reinterpret_cast<const T*>(x.data) + first,
+                      reinterpret_cast<T*>(out.data) + first, mask + first);
+      });
+    float v[kPiece];
+    for (int64_t at = first; at < last; at += kPiece) {
+      const int64_t n = std::min(kPiece, last - at);
+      widen(reinterpret_cast<std::byte*>(v), 1, x.data + at * size, 1, n);
+      dropout.run(at, n, v, v, mask + at);
+      narrow(out.data + at * size, 1, reinterpret_cast<const std::byte*>(v), 1, n);
     }
   });
 }

@@ -1,9 +1,11 @@
 #include "cpu/nn/norms.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "base/parallel.h"
 #include "cpu/movement/runs.h"
+#include "record/rows.h"
 
 namespace strata::cpu {
 namespace {
@@ -95,22 +97,44 @@ void channel_combine(const Channels& k, const T* g, const T* x, const T* mean, c
 }
 
 template <class T>
-void column_grad_sums(int64_t rows, int64_t n, const T* g, const T* x, const T* mean, const T* rstd, T* sum_gx,
-                      T* sum_g) {
-  parallel_for(n, std::max<int64_t>(16, 16384 / std::max<int64_t>(1, rows)), [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      if (sum_gx) sum_gx[i] = 0;
-      if (sum_g) sum_g[i] = 0;
-    }
-    for (int64_t r = 0; r < rows; ++r) {
-      const T m = mean ? mean[r] : T(0), s = rstd[r];
-      const T *gr = g + r * n, *xr = x + r * n;
-      if (sum_gx)
-        for (int64_t i = begin; i < end; ++i) sum_gx[i] += gr[i] * (xr[i] - m) * s;
-      if (sum_g)
-        for (int64_t i = begin; i < end; ++i) sum_g[i] += gr[i];
-    }
-  });
+ColumnGradSums<T>::ColumnGradSums(int64_t rows, int64_t n, bool wants_gx, bool wants_g)
+    : rows_(rows), n_(n), unit_(row_unit(n)) {
+  const auto size = static_cast<size_t>((rows + unit_ - 1) / unit_ * n);
+  if (wants_gx) gx_.reset(new T[size]);
+  if (wants_g) g_.reset(new T[size]);
+}
+
+template <class T>
+void ColumnGradSums<T>::add(int64_t first, int64_t count, const T* g, const T* x, const T* mean, const T* rstd) const {
+  T *const sum_gx = gx_ ? gx_.get() + first / unit_ * n_ : nullptr, *const sum_g =
+                                                                      g_ ? g_.get() + first / unit_ * n_ : nullptr;
+  if (first % unit_ == 0) {
+    if (sum_gx) std::fill_n(sum_gx, n_, T(0));
+    if (sum_g) std::fill_n(sum_g, n_, T(0));
+  }
+  for (int64_t r = 0; r < count; ++r, g += n_, x += n_) {
+    const T m = mean ? mean[r] : T(0), s = rstd[r];
+    if (sum_gx)
+      for (int64_t i = 0; i < n_; ++i) sum_gx[i] += g[i] * (x[i] - m) * s;
+    if (sum_g)
+      for (int64_t i = 0; i < n_; ++i) sum_g[i] += g[i];
+  }
+}
+
+template <class T> void ColumnGradSums<T>::finish(T* sum_gx, T* sum_g) const {
+  const int64_t units = (rows_ + unit_ - 1) / unit_;
+  const auto total = [&](const T* parts, T* out) {
+    if (!parts || !out) return;
+    parallel_for(n_, std::max<int64_t>(16, 16384 / std::max<int64_t>(1, units)), [&](int64_t begin, int64_t end) {
+      std::vector<double> sums(static_cast<size_t>(end - begin));
+      for (int64_t u = 0; u < units; ++u)
+        for (int64_t i = begin; i < end; ++i)
+          sums[static_cast<size_t>(i - begin)] += static_cast<double>(parts[u * n_ + i]);
+      for (int64_t i = begin; i < end; ++i) out[i] = static_cast<T>(sums[static_cast<size_t>(i - begin)]);
+    });
+  };
+  total(gx_.get(), sum_gx);
+  total(g_.get(), sum_g);
 }
 
 #define STRATA_NORMS(T)                                                                                           \
@@ -118,7 +142,7 @@ void column_grad_sums(int64_t rows, int64_t n, const T* g, const T* x, const T* 
   template void row_affine(int64_t, int64_t, const T*, const T*, const T*, const T*, T*);                         \
   template void channel_grad_sums(const Channels&, const T*, const T*, const T*, T*, T*);                         \
   template void channel_combine(const Channels&, const T*, const T*, const T*, const T*, const T*, const T*, T*); \
-  template void column_grad_sums(int64_t, int64_t, const T*, const T*, const T*, const T*, T*, T*);
+  template class ColumnGradSums<T>;
 STRATA_NORMS(float)
 STRATA_NORMS(double)
 #undef STRATA_NORMS

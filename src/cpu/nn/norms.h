@@ -2,6 +2,7 @@
 // the same bits.
 #pragma once
 #include <cstdint>
+#include <memory>
 
 #include "tensor/dtype.h"
 
@@ -28,9 +29,20 @@ template <class T>
 void channel_combine(const Channels& k, const T* g, const T* x, const T* mean, const T* a, const T* b, const T* d,
                      T* out);
 
-// Column sums over rows of g and of g (x - mean[row]) rstd[row]; either result may be null.
-template <class T>
-void column_grad_sums(int64_t rows, int64_t n, const T* g, const T* x, const T* mean, const T* rstd, T* sum_gx,
-                      T* sum_g);
+// Column sums over rows of g (x - mean[row]) rstd[row] and of g. The rows of a unit (row_unit()) are added in order, in T; then the
+// units, in double. Either sum may be left out.
+template <class T> class ColumnGradSums {
+ public:
+  ColumnGradSums(int64_t rows, int64_t n, bool wants_gx, bool wants_g);
+  int64_t unit() const { return unit_; }
+  // Adds `count` rows of one unit, which begin at the pointers. One thread adds all rows of a unit.
+  void add(int64_t first, int64_t count, const T* g, const T* x, const T* mean, const T* rstd) const;
+  // Null: not needed.
+  void finish(T* sum_gx, T* sum_g) const;
+
+ private:
+  int64_t rows_, n_, unit_;
+  std::shared_ptr<T[]> gx_, g_;  // the sums of each unit
+};
 
 }  // namespace strata::cpu

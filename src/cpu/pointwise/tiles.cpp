@@ -1,197 +1,129 @@
 #include "cpu/pointwise/tiles.h"
 
-#include <cstring>
-#include <deque>
 #include <memory>
-#include <optional>
 
 #include "base/parallel.h"
 #include "cpu/movement/runs.h"
 #include "cpu/pointwise/gather.h"
+#include "cpu/pointwise/tile_plan.h"
 
 namespace strata::cpu {
 namespace {
 
-constexpr int64_t kTileBytes = 2048;  // of a register: those of a long group fit into the L1 cache
-constexpr int64_t kGrain = 32768;     // minimum elements per thread
-
-struct alignas(kVectorBytes) Register {
-  std::byte bytes[kTileBytes];
-};
+constexpr int64_t kGrain = 32768;  // minimum elements per thread
+constexpr int64_t kLine = 64;      // bytes of a cache line
 
 template <class T> class Tiles {
+  using Plan = TilePlan<T>;
+  using Action = typename Plan::Action;
+
  public:
-  explicit Tiles(const FusedProgram& program) : p_(program), out_(make_shape(program)), n_(out_->numel) {
-    for (const Tensor& t : p_.tensors) add_source(*t);
-    for (const FusedStep& s : p_.steps) add_numbers(s);
-    assign_registers();
-  }
+  explicit Tiles(const Plan& plan) : plan_(plan), rows_(plan.elements / plan.row) {}
 
   void run() const {
-    parallel_for(n_, kGrain, [&](int64_t begin, int64_t end) {
-      const std::unique_ptr<Register[]> memory(
-        new Register[static_cast<size_t>(registers_) + 1]);  // no limit applies to it
-      for (int64_t at = begin; at < end; at += kTile) tile(at, std::min(kTile, end - at), memory[0].bytes);
-    });
+    if (plan_.unit)
+      return parallel_for((rows_ + plan_.unit - 1) / plan_.unit, grain(plan_.unit), [&](int64_t begin, int64_t end) {
+        run_rows(begin * plan_.unit, std::min(rows_, end * plan_.unit));
+      });
+    const int64_t most = plan_.tile_rows;
+    parallel_for((rows_ + most - 1) / most, grain(most),
+                 [&](int64_t begin, int64_t end) { run_rows(begin * most, std::min(rows_, end * most)); });
   }
 
  private:
-  static constexpr int64_t kTile = kTileBytes / static_cast<int64_t>(sizeof(T));
-  static constexpr size_t kLanes = kVectorBytes / sizeof(T);
+  int64_t grain(int64_t rows) const { return std::max<int64_t>(1, kGrain / (rows * plan_.row)); }
 
-  // How the tiles of a tensor are read.
-  struct Source {
-    enum class Kind { InPlace, OneValue, Converted, Gathered } kind;
-    const TensorImpl* t;
-    alignas(kVectorBytes) T value[kLanes];  // OneValue
-    std::optional<Walk> walk;               // Gathered
-    int place = -1;                         // its register, unless it is read in place
-    size_t first = SIZE_MAX, last = 0;      // steps that use it
-  };
-
-  // The numbers of a step, as vectors of copies, and its members.
-  struct Numbers {
-    alignas(kVectorBytes) T value[kMaxOperands][kLanes];
-    T members[kMaxMembers];
-  };
-
-  static Tensor make_shape(const FusedProgram& p) {
-    Tensor t(Ref<TensorImpl>::adopt(TensorImpl::make()));
-    t->set_shape(Shape(p.shape.data(), p.shape.size()));
-    t->set_contiguous_strides();
-    return t;
-  }
-
-  void add_source(const TensorImpl& t) {
-    Source& s = sources_.emplace_back();
-    s.t = &t;
-    const bool whole = t.contiguous && t.numel == n_;
-    if (t.numel == 1 || repeats_one(t)) {
-      s.kind = Source::Kind::OneValue;
-      load_run(s.value, t.data, t.dtype, 1, 1);
-      std::fill_n(s.value, kLanes, s.value[0]);
-    } else if (whole) {
-      s.kind = t.dtype == dtype_of<T> ? Source::Kind::InPlace : Source::Kind::Converted;
-    } else {
-      s.kind = Source::Kind::Gathered;
-      s.walk.emplace(*out_);
-      s.walk->add(t);
-      s.walk->collapse();
-    }
-  }
-
-  void add_numbers(const FusedStep& s) {
-    Numbers& numbers = numbers_.emplace_back();
-    const auto read = [](int64_t bits) {
-      T number;
-      std::memcpy(&number, &bits, sizeof number);
-      return number;
+  void run_rows(int64_t begin, int64_t end) const {
+    // No limit applies to this memory. It is aligned to whole vectors.
+    struct alignas(kVectorBytes) Aligned {
+      std::byte bytes[kVectorBytes];
     };
-    for (int k = 0; k < s.formula->inputs; ++k)
-      if (s.from[k].kind == FusedOperand::Kind::Number) std::fill_n(numbers.value[k], kLanes, read(s.from[k].number));
-    for (int k = 0; k < s.formula->members; ++k) numbers.members[k] = read(s.members[k]);
-  }
-
-  static bool needs_register(const Source& s) {
-    return s.kind == Source::Kind::Converted || s.kind == Source::Kind::Gathered;
-  }
-  // Whether the loop of a step writes into the memory of its result.
-  static bool in_place(const FusedStep& s) { return s.to && s.type == dtype_of<T>; }
-
-  void assign_registers() {
-    std::vector<size_t> last(p_.steps.size(), 0);
-    for (size_t i = 0; i < p_.steps.size(); ++i)
-      for (int k = 0; k < p_.steps[i].formula->inputs; ++k) {
-        const FusedOperand& from = p_.steps[i].from[k];
-        if (from.kind == FusedOperand::Kind::Step) last[from.index] = i;
-        if (from.kind != FusedOperand::Kind::Tensor) continue;
-        Source& s = sources_[from.index];
-        s.first = std::min(s.first, i);
-        s.last = i;
+    const auto memory =
+      std::make_unique_for_overwrite<Aligned[]>(static_cast<size_t>(plan_.scratch) / kVectorBytes + 1);
+    Tile t{0, std::min(plan_.tile_rows, rows_), 0, 0, memory[0].bytes};
+    t.n = t.rows * plan_.row;
+    for (const Action& a : plan_.before) run(a, t);
+    for (t.row = begin; t.row < end; t.row += t.rows) {
+      t.rows = std::min(plan_.tile_rows, end - t.row);
+      if (plan_.unit) t.rows = std::min(t.rows, plan_.unit - t.row % plan_.unit);
+      t.at = t.row * plan_.row;
+      t.n = t.rows * plan_.row;
+      const int64_t next = t.row + t.rows, ahead = std::min(plan_.tile_rows, end - next);
+      const size_t count = plan_.actions.size();
+      for (size_t i = 0; i < count; ++i) {
+        prefetch(next, ahead, i, count);
+        run(plan_.actions[i], t);
       }
-    std::vector<int> free;
-    const auto take = [&] {
-      if (free.empty()) return registers_++;
-      const int place = free.back();
-      free.pop_back();
-      return place;
-    };
-    places_.assign(p_.steps.size(), -1);
-    last_use_ = last;
-    for (size_t i = 0; i < p_.steps.size(); ++i) {
-      for (Source& s : sources_)
-        if (s.first == i && needs_register(s)) s.place = take();
-      // A loop may write over its operands, so their registers are free for the result.
-      for (Source& s : sources_)
-        if (s.last == i && s.place >= 0 && s.first != SIZE_MAX) free.push_back(s.place);
-      for (size_t k = 0; k < i; ++k)
-        if (last[k] == i && places_[k] >= 0) free.push_back(places_[k]);
-      if (in_place(p_.steps[i])) continue;
-      places_[i] = take();
-      if (last[i] == 0) free.push_back(places_[i]);  // stored, and used by no step
     }
   }
 
-  void load(const Source& s, int64_t at, int64_t n, T* to) const {
-    if (s.kind == Source::Kind::Converted)
-      return load_run(to, s.t->data + at * static_cast<int64_t>(size_of(s.t->dtype)), s.t->dtype, 1, n);
-    int64_t index[kMaxDims];
-    s.walk->locate(at, index);
-    gather(*s.walk, 1, index, n, to);
+  // Requests a share of the next tile of all tensors that are read, so that it arrives while this one is computed: the hardware
+  // does not look ahead over the pause between two tiles, and all requests at once would wait for each other.
+  void prefetch(int64_t row, int64_t rows, size_t share, size_t shares) const {
+    for (const auto& s : plan_.streams) {
+      const int64_t lines = rows * s.pitch / kLine, n = static_cast<int64_t>(shares), i = static_cast<int64_t>(share);
+      const std::byte* const p = s.memory + row * s.pitch;
+      for (int64_t k = lines * i / n; k < lines * (i + 1) / n; ++k) __builtin_prefetch(p + k * kLine);
+    }
   }
 
-  void tile(int64_t at, int64_t n, std::byte* memory) const {
-    const auto place = [&](int k) { return reinterpret_cast<T*>(memory + k * kTileBytes); };
-    std::byte* const narrow = memory + registers_ * kTileBytes;  // a rounded tile that is not kept
-    for (size_t i = 0; i < p_.steps.size(); ++i) {
-      const FusedStep& s = p_.steps[i];
-      for (const Source& source : sources_)
-        if (source.first == i && source.place >= 0) load(source, at, n, place(source.place));
-      const T* in[kMaxOperands];
-      size_t mask[kMaxOperands];
-      for (int k = 0; k < s.formula->inputs; ++k) {
-        const FusedOperand& from = s.from[k];
-        mask[k] = ~size_t{0};
-        if (from.kind == FusedOperand::Kind::Number) {
-          in[k] = numbers_[i].value[k];
-          mask[k] = 0;
-        } else if (from.kind == FusedOperand::Kind::Step) {
-          const int held = places_[from.index];
-          in[k] = held >= 0 ? place(held) : reinterpret_cast<T*>(p_.steps[from.index].to) + at;
-        } else {
-          const Source& source = sources_[from.index];
-          const bool one = source.kind == Source::Kind::OneValue;
-          if (one) mask[k] = 0;
-          in[k] = one                 ? source.value
-                  : source.place >= 0 ? place(source.place)
-                                      : reinterpret_cast<const T*>(source.t->data) + at;
+  static void run(const Action& a, const Tile& t) {
+    const int64_t n = a.by_rows ? t.rows * a.width : t.n;
+    switch (a.kind) {
+      case Action::Kind::Loop: {
+        const T* in[kMaxOperands];
+        for (size_t k = 0; k < kMaxOperands; ++k) in[k] = reinterpret_cast<const T*>(a.in[k].of(t));
+        return a.loop(a.members, in, a.mask, reinterpret_cast<T*>(a.out[0].of(t)), static_cast<size_t>(n));
+      }
+      case Action::Kind::Rows: {
+        RowBlock block{t.row, t.rows, {}, {}};
+        if (a.rows->row == 1) {  // its rows are elements
+          block.first = t.at;
+          block.count = t.n;
         }
+        for (size_t k = 0; k < kMaxRowInputs; ++k) block.in[k] = a.in[k].of(t);
+        for (size_t k = 0; k < kMaxRowOutputs; ++k) block.out[k] = a.out[k].of(t);
+        return a.rows->run(block);
       }
-      T* const out = places_[i] >= 0 ? place(places_[i]) : reinterpret_cast<T*>(s.to) + at;
-      tile_loop<T> (*s.formula)(numbers_[i].members, in, mask, out, static_cast<size_t>(n));
-      if (places_[i] < 0) continue;
-      const bool exact = s.type == dtype_of<T> || s.type == DType::Bool;  // bools are 0 and 1 in every type
-      if (!s.to && exact) continue;
-      std::byte* const stored = s.to ? s.to + at * static_cast<int64_t>(size_of(s.type)) : narrow;
-      store_run(out, stored, s.type, 1, n);
-      if (!exact && last_use_[i]) load_run(out, stored, s.type, 1, n);
+      case Action::Kind::Gather: {
+        int64_t index[kMaxDims];
+        a.walk->locate(t.at, index);
+        return gather(*a.walk, 1, index, n, reinterpret_cast<T*>(a.out[0].of(t)));
+      }
+      case Action::Kind::Convert: return load_run(reinterpret_cast<T*>(a.out[0].of(t)), a.in[0].of(t), a.type, 1, n);
+      case Action::Kind::Store:
+        return store_run(reinterpret_cast<const T*>(a.in[0].of(t)), a.out[0].of(t), a.type, 1, n);
+      case Action::Kind::Spread: {
+        const T* const values = reinterpret_cast<const T*>(a.in[0].of(t));
+        T* const to = reinterpret_cast<T*>(a.out[0].of(t));
+        const int64_t each = t.n / t.rows;
+        for (int64_t r = 0; r < t.rows; ++r) std::fill_n(to + r * each, each, values[r]);
+      }
     }
   }
 
-  const FusedProgram& p_;
-  Tensor out_;  // the shape
-  int64_t n_;
-  std::deque<Source> sources_;  // not a vector: a Walk cannot be moved
-  std::vector<Numbers> numbers_;
-  std::vector<int> places_;  // the register of each result; -1: it is written where it is stored
-  std::vector<size_t> last_use_;
-  int registers_ = 0;
+  const Plan& plan_;
+  const int64_t rows_;
 };
 
 }  // namespace
 
 void run_tiles(const FusedProgram& program) {
-  dispatch_compute(program.compute, [&]<class T>() { Tiles<T>(program).run(); });
+  dispatch_compute(program.compute, [&]<class T>() {
+    if constexpr (std::is_floating_point_v<T>) {
+      const TilePlan<T> plan(program);
+      Tiles<T>(plan).run();
+    }
+  });
+  std::byte* outs[kMaxRowOutputs];
+  for (size_t i = 0; i < program.steps.size(); ++i) {
+    const auto& rows = program.steps[i].rows;
+    if (!rows || !rows->finish || program.steps[i].output > 0) continue;
+    std::ranges::fill(outs, nullptr);
+    for (size_t k = i; k < program.steps.size() && program.steps[k].rows == rows; ++k)
+      outs[program.steps[k].output] = program.steps[k].to;
+    rows->finish(outs);
+  }
 }
 
 }  // namespace strata::cpu

@@ -56,18 +56,38 @@ template <class T> bool corrected(double count, double inverse, T centre, const 
 }
 
 struct Target {
-  const TensorImpl *variance, *mean;
+  std::byte *variance, *mean;  // null: not needed
+  DType type;
   double correction;
   bool root;
   void put(int64_t at, const Moments& m) const {
-    const auto set = [&](const TensorImpl* t, double v) {
-      if (t) dispatch_real(t->dtype, [&]<class To>() { reinterpret_cast<To*>(t->data)[at] = convert<To>(v); });
+    const auto set = [&](std::byte* to, double v) {
+      if (to) dispatch_real(type, [&]<class To>() { reinterpret_cast<To*>(to)[at] = convert<To>(v); });
     };
     const double by = std::max(0.0, m.count - correction), v = m.squares / by;
     set(variance, root ? std::sqrt(v) : v);
     set(mean, m.count > 0 ? m.mean : NAN);
   }
 };
+
+template <class T> void add_block(const FoldTable<T>& sums, const T* block, int64_t n, Moments& into) {
+  const double count = static_cast<double>(n);
+  const T centre = static_cast<T>(sums.run(block, n) / count);
+  Moments m;
+  if (!corrected(count, 1 / count, centre, deviations<T>(block, n, centre), m)) m = exact_moments(block, n);
+  into.merge(m);
+}
+
+// The kept dimension along which columns are combined; -1: rows are read one by one.
+int column_of(const ReducePlan& plan) {
+  const Axes &kept = plan.kept, &gone = plan.gone;
+  if (kept.dims == 0) return -1;
+  const int last = kept.dims - 1;
+  const int widest = static_cast<int>(std::max_element(kept.size, kept.size + kept.dims) - kept.size);
+  const int64_t inner = gone.stride[gone.dims - 1];
+  const bool inner_goes = inner != 0 && std::abs(inner) < std::abs(kept.stride[last] ? kept.stride[last] : INT64_MAX);
+  return inner_goes ? -1 : kept.size[last] >= 16 ? last : widest;
+}
 
 template <class T> struct Job {
   const TensorImpl& x;
@@ -76,14 +96,6 @@ template <class T> struct Job {
   const FoldTable<T>& sums = fold_table<T>(Fold::Sum);
   int64_t element = static_cast<int64_t>(size_of(x.dtype));
   bool same_type = x.dtype == dtype_of<T>;
-
-  void add_block(const T* block, int64_t n, Moments& into) const {
-    const double count = static_cast<double>(n);
-    const T centre = static_cast<T>(sums.run(block, n) / count);
-    Moments m;
-    if (!corrected(count, 1 / count, centre, deviations<T>(block, n, centre), m)) m = exact_moments(block, n);
-    into.merge(m);
-  }
 
   Moments range(const std::byte* base, int64_t begin, int64_t end) const {
     const Axes& gone = plan.gone;
@@ -96,18 +108,18 @@ template <class T> struct Job {
       int64_t n = std::min({end - i, length - i % length, kBlock - filled});
       const std::byte* p = base + gone.offset(i) * element;
       if (direct) {
-        add_block(reinterpret_cast<const T*>(p), n, total);
+        add_block(sums, reinterpret_cast<const T*>(p), n, total);
       } else {
         load_block<T>(x.dtype, p, stride, n, block + filled);
         filled += n;
         if (filled == kBlock) {
-          add_block(block, filled, total);
+          add_block(sums, block, filled, total);
           filled = 0;
         }
       }
       i += n;
     }
-    if (filled) add_block(block, filled, total);
+    if (filled) add_block(sums, block, filled, total);
     return total;
   }
 
@@ -197,22 +209,21 @@ template <class T> struct Job {
   }
 
   void run() const {
-    const Axes &kept = plan.kept, &gone = plan.gone;
-    if (kept.dims == 0) return rows();
-    const int last = kept.dims - 1;
-    const int widest = static_cast<int>(std::max_element(kept.size, kept.size + kept.dims) - kept.size);
-    const int64_t inner = gone.stride[gone.dims - 1];
-    const bool inner_goes = inner != 0 && std::abs(inner) < std::abs(kept.stride[last] ? kept.stride[last] : INT64_MAX);
-    if (inner_goes) return rows();
-    columns(kept.size[last] >= 16 ? last : widest);
+    const int column = column_of(plan);
+    column < 0 ? rows() : columns(column);
   }
 };
+
+Target target_of(const TensorImpl* variance, const TensorImpl* mean, double correction, bool root) {
+  return {variance ? variance->data : nullptr, mean ? mean->data : nullptr, (variance ? variance : mean)->dtype,
+          correction, root};
+}
 }  // namespace
 
 void moments(const TensorImpl& x, DimMask reduced, double correction, bool root, const TensorImpl* variance,
              const TensorImpl* mean) {
   const ReducePlan plan(x, reduced);
-  const Target target{variance, mean, correction, root};
+  const Target target = target_of(variance, mean, correction, root);
   if (x.numel == 0) {
     for (int64_t i = 0, n = (variance ? variance : mean)->numel; i < n; ++i) target.put(i, {});
   } else if (compute_type(x.dtype) == DType::F64) {
@@ -222,10 +233,37 @@ void moments(const TensorImpl& x, DimMask reduced, double correction, bool root,
   }
 }
 
+std::optional<RowOp> rows_of_moments(const TensorImpl& x, DimMask reduced, double correction, bool root,
+                                     size_t outputs) {
+  if (!x.contiguous || x.numel < 2 || size_of(x.dtype) == 1) return {};
+  const ReducePlan plan(x, reduced);
+  const Axes &kept = plan.kept, &gone = plan.gone;
+  if (gone.dims != 1 || gone.stride[0] != 1 || kept.dims != 1 || gone.count < 2 || gone.count > kChunk ||
+      column_of(plan) >= 0)
+    return {};
+  const int64_t n = gone.count;
+  RowOp op{.compute = compute_type(x.dtype), .shape = x.sizes(), .row = n, .in = {{{}, &x}}};
+  for (size_t o = 0; o < outputs; ++o) op.out[o] = {RowExtent::Rows};
+  const auto set = [&]<class T>() {
+    op.run = [&sums = fold_table<T>(Fold::Sum), n, correction, root, type = x.dtype](const RowBlock& b) {
+      const Target target{static_cast<std::byte*>(b.out[0]), static_cast<std::byte*>(b.out[1]), type, correction, root};
+      const T* row = static_cast<const T*>(b.in[0]);
+      for (int64_t r = 0; r < b.count; ++r, row += n) {
+        Moments total;
+        for (int64_t i = 0; i < n; i += kBlock) add_block(sums, row + i, std::min(kBlock, n - i), total);
+        target.put(r, total);
+      }
+    };
+  };
+  if (op.compute == DType::F64) set.template operator()<double>();
+  else set.template operator()<float>();
+  return op;
+}
+
 void moments_reference(const TensorImpl& x, DimMask reduced, double correction, bool root, const TensorImpl* variance,
                        const TensorImpl* mean) {
   const ReducePlan plan(x, reduced);
-  const Target target{variance, mean, correction, root};
+  const Target target = target_of(variance, mean, correction, root);
   for (int64_t i = 0, n = (variance ? variance : mean)->numel; i < n; ++i) {
     Moments total;
     for (int64_t r = 0; x.numel && r < plan.gone.count; ++r) {

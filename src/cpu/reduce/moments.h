@@ -7,6 +7,9 @@ namespace strata::cpu {
 // Variance divided by (count - correction), or its root, and the mean; either output may be null. Floating inputs.
 STRATA_API void moments(const TensorImpl& x, DimMask reduced, double correction, bool root, const TensorImpl* variance,
                         const TensorImpl* mean);
+// The same of each row of a contiguous tensor, in a group of deferred ops. `outputs`: 1 (variance) or 2 (and mean).
+STRATA_API std::optional<RowOp> rows_of_moments(const TensorImpl& x, DimMask reduced, double correction, bool root,
+                                                size_t outputs);
 STRATA_API void moments_reference(const TensorImpl& x, DimMask reduced, double correction, bool root,
                                   const TensorImpl* variance, const TensorImpl* mean);
 

@@ -1,39 +1,11 @@
 #include "cpu/reduce/reduce.h"
 
-#include <algorithm>
-#include <cmath>
-#include <memory>
-
 #include "base/parallel.h"
+#include "cpu/reduce/partition.h"
 
 namespace strata::cpu {
 
 namespace {
-
-constexpr int64_t kChunk = 1 << 16;     // elements of one output reduced by one task
-constexpr int64_t kTile = 4096;         // columns reduced together: their accumulators fit the L1 cache
-constexpr int64_t kLoaded = 1024;       // columns (or elements) converted at once if they cannot be read in place
-constexpr int64_t kPieces = 32;         // maximum parts of a long column that run in parallel
-constexpr int64_t kTaskWork = 1 << 15;  // minimum elements per thread
-
-template <class T> using Buffer = std::unique_ptr<T[]>;
-template <class T> Buffer<T> buffer(int64_t n) { return std::make_unique_for_overwrite<T[]>(static_cast<size_t>(n)); }
-int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
-
-template <class W>
-void store(const TensorImpl& out, int64_t at, int64_t stride, const W* values, int64_t n, const Finish& finish) {
-  dispatch_real(out.dtype, [&]<class To>() {
-    To* p = reinterpret_cast<To*>(out.data) + at;
-    for (int64_t i = 0; i < n; ++i) {
-      W v = values[i];
-      if constexpr (std::is_floating_point_v<W>) {
-        if (finish.divide != 1) v /= finish.divide;
-        if (finish.root) v = std::sqrt(v);
-      }
-      p[i * stride] = convert<To>(v);
-    }
-  });
-}
 
 template <class T> struct Job {
   const FoldTable<T>& fold;
@@ -83,14 +55,10 @@ template <class T> struct Job {
     const int64_t chunks = ceil_div(gone.count, kChunk), tasks = kept.count * chunks;
     if (chunks == 1 && same_type && gone.dims == 1 && gone.stride[0] == 1 && kept.dims == 1) {  // many short rows
       return parallel_for(tasks, std::max<int64_t>(1, kTaskWork / gone.count), [&](int64_t begin, int64_t end) {
-        constexpr int64_t kTogether = 64;
-        W totals[kTogether];
-        for (int64_t from = begin; from < end; from += kTogether) {
-          const int64_t n = std::min(kTogether, end - from);
-          for (int64_t i = 0; i < n; ++i)
-            totals[i] = fold.run(reinterpret_cast<const T*>(at((from + i) * kept.stride[0])), gone.count);
-          store(out, from * kept.out_stride[0], kept.out_stride[0], totals, n, finish);
-        }
+        const int64_t step = kept.stride[0], out_step = kept.out_stride[0];
+        std::byte* const to = out.data + begin * out_step * static_cast<int64_t>(size_of(out.dtype));
+        fold_whole_rows(fold, reinterpret_cast<const T*>(at(begin * step)), end - begin, gone.count, step, to,
+                        out.dtype, out_step, finish);
       });
     }
     if (chunks == 1) {
@@ -154,12 +122,8 @@ template <class T> struct Job {
     for (int d = 0; d < kept.dims; ++d)
       if (d != column) outer.add(kept.size[d], kept.stride[d], kept.out_stride[d]);
     const int64_t width = kept.size[column], stride = kept.stride[column], out_stride = kept.out_stride[column];
-    const int64_t limit = same_type && stride == 1 ? kTile : kLoaded;
-    const int64_t tiles = ceil_div(width, limit), tile = ceil_div(width, tiles), rows = plan.gone.count;
-    // The partition depends on the shape only.
-    const int64_t chunk = std::clamp<int64_t>((1 << 17) / tile, 32, 1024) / kRowsAtOnce * kRowsAtOnce;
-    const int64_t pieces = std::min(kPieces, ceil_div(rows, 4 * chunk)),
-                  piece = ceil_div(ceil_div(rows, pieces), chunk) * chunk;
+    const int64_t rows = plan.gone.count;
+    const auto [tiles, tile, chunk, pieces, piece] = ColumnPartition(rows, width, same_type && stride == 1);
     const int64_t tasks = outer.count * tiles;
     const auto locate = [&](int64_t task, const std::byte*& base, int64_t& to, int64_t& n) {
       const int64_t o = task / tiles, c = task % tiles * tile;
@@ -219,11 +183,6 @@ template <class T> struct Job {
   }
 
   // --- narrow contiguous columns, such as [n, 3]: several rows are treated as one wide row --------------------------
-  bool is_narrow() const {
-    const Axes &kept = plan.kept, &gone = plan.gone;
-    return kept.dims == 1 && gone.dims == 1 && kept.stride[0] == 1 && kept.size[0] < 64 &&
-           gone.stride[0] == kept.size[0] && gone.count >= 128;
-  }
   void narrow() const {
     const int64_t width = plan.kept.size[0], group = 64 / width, wide = group * width, rows = plan.gone.count;
     const int64_t chunk = 256 * group, chunks = ceil_div(rows, chunk);
@@ -260,16 +219,9 @@ template <class T> struct Job {
   }
 
   void run() const {
-    const Axes &kept = plan.kept, &gone = plan.gone;
-    if (is_narrow()) return narrow();
-    if (kept.dims == 0) return rows();
-    const int last = kept.dims - 1;
-    const int widest = static_cast<int>(std::max_element(kept.size, kept.size + kept.dims) - kept.size);
-    const int column = kept.size[last] >= 16 ? last : widest;
-    const int64_t inner = gone.stride[gone.dims - 1];
-    const bool inner_goes = inner != 0 && std::abs(inner) < std::abs(kept.stride[last] ? kept.stride[last] : INT64_MAX);
-    if (inner_goes && !(gone.count < 32 && kept.size[column] >= 64)) return rows();
-    columns(column);
+    if (is_narrow(plan)) return narrow();
+    const int column = column_of(plan);
+    column < 0 ? rows() : columns(column);
   }
 };
 

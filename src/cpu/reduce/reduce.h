@@ -7,6 +7,7 @@
 #pragma once
 #include "cpu/movement/runs.h"
 #include "record/reduction.h"
+#include "record/rows.h"
 
 namespace strata::cpu {
 
@@ -22,8 +23,12 @@ STRATA_API void reduce(Fold fold, const TensorImpl& x, DimMask reduced, DType ca
 STRATA_API void reduce_reference(Fold fold, const TensorImpl& x, DimMask reduced, DType cast, const TensorImpl& out,
                                  Finish finish = {});
 
+// The same reduction in a group of deferred ops: of each row of a contiguous tensor, or of all its elements.
+STRATA_API std::optional<RowOp> rows_of_reduction(const Reduction& r);
+
 // --- from the SIMD file -------------------------------------------------------------------------------------------
 
+constexpr int64_t kRun = 1024;  // elements reduced in the compute type before the result is widened
 constexpr int kRowsAtOnce = 8;
 template <class T> struct FoldTable {
   Wide<T> identity;

@@ -85,8 +85,6 @@ struct Smaller {
   template <class W> static HWY_INLINE W one(W a, W b) { return b < a || b != b ? b : a; }
 };
 
-constexpr int64_t kRun = 1024;  // elements reduced in the compute type before the result is widened
-
 // Halves are combined until 16 bytes are left, then their lanes.
 template <class C, class D> HWY_INLINE hn::TFromD<D> fold_lanes(D d, hn::Vec<D> v) {
 #if HWY_TARGET != HWY_SCALAR

@@ -2,11 +2,14 @@
 #include "strata/args/movement/copy.h"
 #include "strata/ops/movement/copy.h"
 
+#include <cstring>
+
 #include "autograd/node.h"
 #include "base/warning.h"
 #include "cpu/movement/copy.h"
 #include "ops/layout.h"
 #include "ops/transfer.h"
+#include "record/rows.h"
 #include "strata/ops/creation/fills.h"
 
 namespace strata {
@@ -42,6 +45,21 @@ Tensor converted(const Tensor& input, DType dtype, std::optional<Device> device,
   const bool same_layout = !format || *format == "preserve_format" || has_layout(*input, *format, op);
   if (!copy && dtype == input.dtype() && target == input.device() && same_layout) return input;
   return to_copy(input, dtype, format, target, non_blocking);
+}
+
+// A copy of results of a group of deferred ops, converted to the dtype of the copy.
+std::optional<RowOp> copy_rows(const Call& c) {
+  const TensorImpl &x = c.args.tensor(0), &out = *c.out();
+  const auto is_usual = [](DType t) { return is_floating(t) && size_of(t) > 1; };
+  const DType compute = compute_type(x.dtype);
+  if (!is_usual(x.dtype) || !is_usual(out.dtype) || compute != compute_type(out.dtype)) return {};
+  return RowOp{.compute = compute,
+               .shape = x.sizes(),
+               .in = {{{}, &x}},
+               .joins = true,
+               .run = [size = size_of(compute)](const RowBlock& b) {
+                 std::memcpy(b.out[0], b.in[0], static_cast<size_t>(b.count) * size);
+               }};
 }
 }  // namespace
 
@@ -80,6 +98,7 @@ STRATA_OP(clone, "clone(Tensor input, *, str? memory_format=None) -> Tensor")
   .no_out()
   .dtypes(kStorageTypes)
   .kernel("strided", [](const args::clone& c) { cpu::copy(*c.out(), c.input()); })
+  .with(computes_rows<copy_rows>)
   .kernel("reference", [](const args::clone& c) { cpu::copy_reference(*c.out(), c.input()); })
   .handles_complex()
   .cuda("copy", [](const args::clone& c) { copy_values(*c.out(), c.input()); })
@@ -118,6 +137,7 @@ STRATA_OP(to_copy,
   .dtypes(kStorageTypes)
   .crosses_devices()
   .kernel("strided", [](const args::to_copy& c) { cpu::copy(*c.out(), c.input()); })
+  .with(computes_rows<copy_rows>)
   .kernel("reference", [](const args::to_copy& c) { cpu::copy_reference(*c.out(), c.input()); })
   .handles_complex()
   .cuda("copy", [](const args::to_copy& c) { copy_values(*c.out(), c.input(), !c.non_blocking()); })

@@ -3,11 +3,13 @@
 #include "autograd/autograd.h"
 #include "base/parallel.h"
 #include "cpu/movement/copy.h"
+#include "cpu/movement/runs.h"
 #include "cpu/nn/row_kernels.h"
 #include "cpu/staging.h"
 #include "cuda/nn/cross_entropy_params.h"
 #include "ops/device_inputs.h"
 #include "ops/nn/loss_common.h"
+#include "record/rows.h"
 #include "strata/args/nn/cross_entropy.h"
 
 namespace strata {
@@ -52,36 +54,70 @@ template <class Body> void over_rows(const TensorImpl& x, Body body) {
   parallel_for(x.shape[0], std::max<int64_t>(1, 8192 / std::max<int64_t>(1, x.shape[1])), body);
 }
 
+// What the rows of a call read besides the logits.
+template <class T> struct Targets {
+  int64_t classes, ignored;
+  cpu::In<int64_t> target;
+  Tensor weights;
+  template <class A>
+  explicit Targets(const A& c)
+      : classes(c.input().shape[1]),
+        ignored(c.ignore_index()),
+        target(c.target()),
+        weights(c.has_weight() ? cpu::staged(*c.weight(), dtype_of<T>) : Tensor()),
+        w_(weights ? weights.template data<T>() : nullptr) {}
+  bool ignores(int64_t row) const { return target[row] == ignored; }
+  int64_t of(int64_t row) const { return checked_class(target[row], classes); }
+  T weight(int64_t row) const {
+    const int64_t t = of(row);  // checks the class
+    return w_ ? w_[t] : T(1);
+  }
+
+  double total_weight(int64_t rows) const {
+    double sum = 0;
+    for (int64_t i = 0; i < rows; ++i)
+      if (!ignores(i)) sum += static_cast<double>(weight(i));
+    return sum;
+  }
+  // The losses of some rows, and their statistics.
+  void losses(int64_t first, int64_t count, const T* x, T* loss, T* stats) const {
+    for (int64_t r = 0; r < count; ++r, x += classes, stats += kStats) {
+      const cpu::RowExp<T> s = cpu::exp_statistics(x, classes);
+      const int64_t i = first + r;
+      loss[r] = ignores(i) ? T(0) : -(x[of(i)] - s.most - s.log_sum) * weight(i);
+      stats[0] = s.most;
+      stats[1] = s.log_sum;
+      stats[2] = loss[r];
+    }
+  }
+
+ private:
+  const T* w_;
+};
+
+// The loss of all rows. `mean` divides by the total weight.
+template <class T> T total_loss(const T* losses, int64_t rows, bool mean, double total_weight) {
+  double sum = 0;
+  for (int64_t i = 0; i < rows; ++i) sum += static_cast<double>(losses[i]);
+  return static_cast<T>(mean ? sum / total_weight : sum);
+}
+
 void run_rows(const Call& call) {
   const args::cross_entropy_core c(call);
   const TensorImpl& x = c.input();
-  const int64_t rows = x.shape[0], classes = x.shape[1], ignore = c.ignore_index();
+  const int64_t rows = x.shape[0], classes = x.shape[1];
   const auto reduction = c.reduction();
   cpu::dispatch_float(x.dtype, [&]<class T>() {
     const cpu::In<T> in(x);
-    const cpu::In<int64_t> target(c.target());
-    const Tensor weights = c.has_weight() ? cpu::staged(*c.weight(), dtype_of<T>) : Tensor();
-    const T* w = weights ? weights.template data<T>() : nullptr;
+    const Targets<T> targets(c);
     const cpu::Out<T> out(c.out()), total(c.out(1)), stats(c.out(2));
-    double sum = 0, count = 0;
-    for (int64_t i = 0; i < rows; ++i) {
-      if (target[i] == ignore) continue;
-      const int64_t t = checked_class(target[i], classes);
-      count += w ? w[t] : T(1);
-    }
+    const double count = targets.total_weight(rows);
+    const std::unique_ptr<T[]> losses(new T[static_cast<size_t>(rows)]);
     over_rows(x, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const cpu::RowExp<T> s = cpu::exp_statistics(in + i * classes, classes);
-        const int64_t t = target[i];
-        const T loss = t == ignore ? T(0) : -(in[i * classes + t] - s.most - s.log_sum) * (w ? w[t] : T(1));
-        stats[i * kStats] = s.most;
-        stats[i * kStats + 1] = s.log_sum;
-        stats[i * kStats + 2] = loss;
-        if (reduction == "none") out[i] = loss;
-      }
+      targets.losses(begin, end - begin, in + begin * classes, losses.get() + begin, stats + begin * kStats);
     });
-    for (int64_t i = 0; i < rows; ++i) sum += stats[i * kStats + 2];
-    if (reduction != "none") out[0] = static_cast<T>(reduction == "mean" ? sum / count : sum);
+    if (reduction == "none") std::copy_n(losses.get(), rows, out.get());
+    else out[0] = total_loss(losses.get(), rows, reduction == "mean", count);
     total[0] = static_cast<T>(count);
     out.finish();
     total.finish();
@@ -89,33 +125,90 @@ void run_rows(const Call& call) {
   });
 }
 
+// The gradients of some rows of logits.
+template <class T> struct LogitGradient {
+  Targets<T> targets;
+  cpu::In<T> grad, total;
+  bool mean, each;  // of the losses; each has its own gradient
+  explicit LogitGradient(const args::cross_entropy_backward& c)
+      : targets(c),
+        grad(c.grad()),
+        total(c.total_weight()),
+        mean(c.reduction() == "mean"),
+        each(c.reduction() == "none") {}
+  void run(int64_t first, int64_t count, const T* x, const T* stats, T* out) const {
+    const int64_t classes = targets.classes;
+    for (int64_t r = 0; r < count; ++r, x += classes, out += classes, stats += kStats) {
+      const int64_t i = first + r;
+      if (targets.ignores(i)) {
+        std::fill_n(out, classes, T(0));
+        continue;
+      }
+      T scale = grad[each ? i : 0] * targets.weight(i);
+      if (mean) scale /= total[0];
+      cpu::exp_scaled(x, classes, {stats[0], stats[1]}, scale, out);
+      out[targets.of(i)] -= scale;
+    }
+  }
+};
+
 void run_rows_backward(const Call& call) {
   const args::cross_entropy_backward c(call);
   const TensorImpl& x = c.input();
-  const int64_t classes = x.shape[1], ignore = c.ignore_index();
-  const auto reduction = c.reduction();
+  const int64_t classes = x.shape[1];
   cpu::dispatch_float(x.dtype, [&]<class T>() {
-    const cpu::In<T> in(x), grad(c.grad()), total(c.total_weight()), stats(c.stats());
-    const cpu::In<int64_t> target(c.target());
-    const Tensor weights = c.has_weight() ? cpu::staged(*c.weight(), dtype_of<T>) : Tensor();
-    const T* w = weights ? weights.template data<T>() : nullptr;
+    const cpu::In<T> in(x), stats(c.stats());
+    const LogitGradient<T> gradient(c);
     const cpu::Out<T> out(c.out());
     over_rows(x, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t t = target[i];
-        T* to = out + i * classes;
-        if (t == ignore) {
-          std::fill_n(to, classes, T(0));
-          continue;
-        }
-        T scale = grad[reduction == "none" ? i : 0] * (w ? w[checked_class(t, classes)] : T(1));
-        if (reduction == "mean") scale /= total[0];
-        cpu::exp_scaled(in + i * classes, classes, {stats[i * kStats], stats[i * kStats + 1]}, scale, to);
-        to[checked_class(t, classes)] -= scale;
-      }
+      gradient.run(begin, end - begin, in + begin * classes, stats + begin * kStats, out + begin * classes);
     });
     out.finish();
   });
+}
+
+// The same in groups. The total weight needs no logits, so it is ready at once: the gradient divides by it.
+std::optional<RowOp> loss_rows(const Call& call) {
+  const args::cross_entropy_core c(call);
+  const TensorImpl& x = c.input();
+  const int64_t rows = x.shape[0];
+  if (x.shape[1] < 2 || rows == 0 || c.reduction() == "none") return {};
+  RowOp op{.compute = compute_type(x.dtype), .shape = x.sizes(), .row = x.shape[1], .in = {{{}, &x}}};
+  op.out[0] = {RowExtent::Whole};
+  op.out[1] = {RowExtent::Whole, 1, true};
+  op.out[2] = {RowExtent::Rows, kStats};
+  cpu::dispatch_float(x.dtype, [&]<class T>() {
+    const Targets<T> targets(c);
+    const double count = targets.total_weight(rows);
+    const std::shared_ptr<T[]> losses(new T[static_cast<size_t>(rows)]);
+    op.prepare = [count](const Call& made) { *reinterpret_cast<T*>(made.outs[1]->data) = static_cast<T>(count); };
+    op.run = [targets, losses](const RowBlock& b) {
+      targets.losses(b.first, b.count, static_cast<const T*>(b.in[0]), losses.get() + b.first,
+                     static_cast<T*>(b.out[2]));
+    };
+    op.finish = [losses, rows, count, type = x.dtype, mean = c.reduction() == "mean"](std::byte* const* outs) {
+      const T loss = total_loss(losses.get(), rows, mean, count);
+      if (outs[0]) cpu::store_run(&loss, outs[0], type, 1, 1);
+    };
+  });
+  return op;
+}
+
+std::optional<RowOp> loss_backward_rows(const Call& call) {
+  const args::cross_entropy_backward c(call);
+  const TensorImpl& x = c.input();
+  if (x.shape[1] < 2 || x.shape[0] == 0) return {};
+  RowOp op{.compute = compute_type(x.dtype),
+           .shape = x.sizes(),
+           .row = x.shape[1],
+           .in = {{{}, &x}, {{RowExtent::Rows, kStats}, &c.stats()}}};
+  cpu::dispatch_float(x.dtype, [&]<class T>() {
+    op.run = [gradient = LogitGradient<T>(c)](const RowBlock& b) {
+      gradient.run(b.first, b.count, static_cast<const T*>(b.in[0]), static_cast<const T*>(b.in[1]),
+                   static_cast<T*>(b.out[0]));
+    };
+  });
+  return op;
 }
 
 // The definitions, in double.
@@ -186,6 +279,9 @@ STRATA_OP(cross_entropy_core,
   .dtypes(kFloatingTypes)
   .infer(infer_forward)
   .kernel("rows", run_rows)
+  .with([](OpRecord& op) {
+    set_row_rule(op, loss_rows, {"target", "weight"});
+  })
   .kernel("reference", plain)
   .cuda("rows", on_device)
   .saves({"input", "target", "weight"})
@@ -209,6 +305,9 @@ STRATA_OP(cross_entropy_backward,
   .dtypes(kFloatingTypes)
   .infer(infer_backward)
   .kernel("rows", run_rows_backward)
+  .with([](OpRecord& op) {
+    set_row_rule(op, loss_backward_rows, {"grad", "target", "weight", "total_weight"});
+  })
   .kernel("reference", plain_backward)
   .cuda("rows", cross_entropy_backward_on_device)
   .samples({"f(3,4), f(), i4(3), None, 'mean', -100, p(), p(3,3)"});

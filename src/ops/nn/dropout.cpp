@@ -9,6 +9,7 @@
 #include "device/philox.h"
 #include "ops/check_dtype.h"
 #include "ops/device_inputs.h"
+#include "record/rows.h"
 #include "strata/ops.h"
 #include "tensor/generator.h"
 
@@ -91,6 +92,25 @@ void run_dropout(const Call& c) {
   cpu::drop(*dense(a.share_input()), p, scale, *c.outs[0], *c.outs[1], default_generator());
 }
 
+// The words are reserved now, as by a call that is computed at once.
+std::optional<RowOp> dropout_rows(const Call& c) {
+  const args::native_dropout a(c);
+  const TensorImpl& x = a.input();
+  if (x.numel == 0) return {};
+  RowOp op{.compute = compute_type(x.dtype), .shape = x.sizes(), .in = {{{}, &x}}};
+  const auto words = std::make_shared<std::optional<cpu::Dropout>>();
+  op.prepare = [words, rule = probability_and_scale(a)](const Call& call) {
+    words->emplace(call.out().numel(), rule.first, rule.second, default_generator());
+  };
+  cpu::dispatch_float(x.dtype, [&]<class T>() {
+    op.run = [words](const RowBlock& b) {
+      (*words)->run(b.first, b.count, static_cast<const T*>(b.in[0]), static_cast<T*>(b.out[0]),
+                    static_cast<bool*>(b.out[1]));
+    };
+  });
+  return op;
+}
+
 void run_plain_dropout(const Call& c) {
   const args::native_dropout a(c);
   const auto rule = probability_and_scale(a);
@@ -147,6 +167,7 @@ STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) ->
     c.out(1)->set_shape(x.sizes());
   })
   .kernel("philox", run_dropout)
+  .with(computes_rows<dropout_rows>)
   .kernel("reference", run_plain_dropout)
   .cuda("philox", dropout_on_device)
   .saves_result({1})

@@ -3,13 +3,13 @@
 #include "autograd/autograd.h"
 #include "base/parallel.h"
 #include "cpu/movement/copy.h"
-#include "cpu/nn/norms.h"
 #include "cpu/nn/row_kernels.h"
 #include "cpu/staging.h"
 #include "cuda/nn/norm_rows.h"
 #include "cuda/reduce/moments.h"
 #include "ops/device_inputs.h"
 #include "ops/nn/norm_formulas.h"
+#include "record/rows.h"
 
 namespace strata {
 namespace {
@@ -38,24 +38,8 @@ void check_affine(const char* op, const char* name, const Value& v, IntList shap
                "{}: expected {} to have dtype {}, got {}", op, name, name_of(type), name_of(w.dtype));
 }
 
-std::vector<int64_t> last_dims(int count) {
-  std::vector<int64_t> dims;
-  for (int d = count; d > 0; --d) dims.push_back(-d);
-  return dims;
-}
-std::vector<int64_t> first_dims(int count) {
-  std::vector<int64_t> dims;
-  for (int d = 0; d < count; ++d) dims.push_back(d);
-  return dims;
-}
-
-template <class T> struct Optional {  // a staged tensor that may be undefined
-  std::optional<cpu::In<T>> in;
-  explicit Optional(const Value& v) {
-    if (v.tag == Tag::Tensor) in.emplace(*v.tensor);
-  }
-  const T* get() const { return in ? in->get() : nullptr; }
-};
+// V: the view of layer_norm, or of rms_norm, which has no bias.
+template <class V> constexpr bool centers = requires(const V& a) { a.bias(); };
 
 void infer_layer_norm(const Call& c) {
   const args::layer_norm_core arg(c);
@@ -81,7 +65,7 @@ void run_layer_norm(const Call& c) {
   const int64_t n = checked_numel(a.normalized_shape()), rows = c.outs[1].numel();
   cpu::dispatch_float(x.dtype, [&]<class T>() {
     const cpu::In<T> in(x);
-    const Optional<T> weight(a.weight_value()), bias(a.bias_value());
+    const OptionalIn<T> weight(a.weight_value()), bias(a.bias_value());
     const cpu::Out<T> out(c.outs[0]), mean(c.outs[1]), rstd(c.outs[2]);
     const cpu::NormRows<T> p{n, a.eps(), true, weight.get(), bias.get()};
     parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
@@ -91,6 +75,30 @@ void run_layer_norm(const Call& c) {
     mean.finish();
     rstd.finish();
   });
+}
+
+// The rows of layer_norm, or of rms_norm, which has neither mean nor bias. V: the view of its arguments.
+template <class V> std::optional<RowOp> norm_rows(const Call& c) {
+  constexpr bool centred = centers<V>;
+  const V a(c);
+  const TensorImpl& x = a.input();
+  const int64_t n = checked_numel(a.normalized_shape());
+  if (n < 2 || x.numel == 0) return {};
+  RowOp op{.compute = compute_type(x.dtype), .shape = x.sizes(), .row = n, .in = {{{}, &x}}};
+  for (uint32_t o = 1; o < c.op.outputs; ++o) op.out[o] = {RowExtent::Rows};
+  cpu::dispatch_float(x.dtype, [&]<class T>() {
+    const OptionalIn<T> weight(a.weight_value());
+    OptionalIn<T> bias{Value()};
+    if constexpr (centred) bias = OptionalIn<T>(a.bias_value());
+    op.run = [weight, bias, n, eps = a.eps()](const RowBlock& b) {
+      constexpr bool centred = centers<V>;
+      const cpu::NormRows<T> p{n, eps, centred, weight.get(), bias.get()};
+      cpu::norm_forward(p, static_cast<const T*>(b.in[0]), static_cast<T*>(b.out[0]),
+                        centred ? static_cast<T*>(b.out[1]) : nullptr, static_cast<T*>(b.out[centred ? 2 : 1]),
+                        b.count);
+    };
+  });
+  return op;
 }
 
 void plain_layer_norm(const Call& c) {
@@ -111,66 +119,7 @@ void plain_rms_norm(const Call& c) {
   cpu::copy_reference(*c.outs[0], *affine(n.value, wide(a.share_weight()), Tensor()));
   cpu::copy_reference(*c.outs[1], *n.rstd);
 }
-void plain_norm_backward(const Call& c) {  // grad, input, normalized_shape, mean, rstd, weight, affine
-  const args::row_norm_backward a(c);
-  const autograd::NoGrad no_grad;
-  const Tensor g = wide(a.share_grad()), x = wide(a.share_input()), means = wide(a.share_mean()),
-               weight = wide(a.share_weight());
-  const int count = static_cast<int>(a.normalized_shape().size);
-  const auto rows = first_dims(x.dim() - count);
-  const Normalized n{mul(means ? sub(x, means) : x, wide(a.share_rstd())), wide(a.share_rstd())};
-  cpu::copy_reference(*c.outs[0],
-                      *normalized_grad(affine(g, weight, Tensor()), n, last_dims(count), static_cast<bool>(means)));
-  if (!a.affine()) return;
-  const auto total = [&](const Tensor& t) { return rows.empty() ? t : sum(t, rows); };
-  cpu::copy_reference(*c.outs[1], *total(mul(g, n.value)));
-  if (means) cpu::copy_reference(*c.outs[2], *total(g));
-}
-
-void infer_norm_backward(const Call& c) {  // grad, input, normalized_shape, …
-  const args::row_norm_backward a(c);
-  const TensorImpl& x = a.input();
-  const Shape last = a.normalized_shape();
-  const int64_t n = checked_numel(last);
-  int64_t rows = 1;
-  for (size_t d = 0; d + last.size() < size_t{x.ndim}; ++d) rows *= x.shape[d];
-  const auto fits = [](const TensorImpl* t, int64_t numel) { return !t || t->numel == numel; };
-  STRATA_CHECK(a.grad().same_shape(x) && last.size() <= size_t{x.ndim} &&
-                 std::ranges::equal(last, x.sizes().last(last.size())) && fits(a.mean(), rows) &&
-                 fits(&a.rstd(), rows) && fits(a.weight(), n),
-               Runtime, "{}: the gradient of shape {}, the statistics or the weight do not fit an input of shape {}",
-               c.op.name, to_string(a.grad().sizes()), to_string(x.sizes()));
-  c.outs[0]->dtype = x.dtype;
-  c.outs[0]->set_shape(x.sizes());
-  for (int o : {1, 2}) {
-    c.outs[o]->dtype = x.dtype;
-    c.outs[o]->set_shape(a.normalized_shape());
-  }
-}
-
-void run_norm_backward(const Call& c) {
-  const args::row_norm_backward a(c);
-  const TensorImpl& x = a.input();
-  const int64_t n = checked_numel(a.normalized_shape()), rows = n ? x.numel / n : 0;
-  const bool centred = a.has_mean();
-  cpu::dispatch_float(x.dtype, [&]<class T>() {
-    const cpu::In<T> grad(a.grad()), in(x), rstd(a.rstd());
-    const Optional<T> mean(a.mean_value()), weight(a.weight_value());
-    const cpu::Out<T> out(c.outs[0]), gw(c.outs[1]), gb(c.outs[2]);
-    const cpu::NormRows<T> p{n, 0, centred, weight.get(), nullptr};
-    parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
-      cpu::norm_backward(p, grad + begin * n, in + begin * n, mean.get() ? mean.get() + begin : nullptr, rstd + begin,
-                         out + begin * n, end - begin);
-    });
-    if (a.affine()) cpu::column_grad_sums<T>(rows, n, grad, in, mean.get(), rstd, gw, centred ? gb.get() : nullptr);
-    out.finish();
-    gw.finish();
-    gb.finish();
-  });
-}
-
-// V: the view of layer_norm, or of rms_norm, which has no bias.
-template <class V> constexpr bool centers = requires(const V& a) { a.bias(); };
+// V: the view of layer_norm, or of rms_norm.
 template <class V> void norm_on_device(const Call& c, Workspace& workspace) {
   const V a(c);
   const Tensor x = dense(a.share_input(), workspace), weight = dense(a.share_weight(), workspace);
@@ -180,19 +129,6 @@ template <class V> void norm_on_device(const Call& c, Workspace& workspace) {
   cuda::norm_rows(*x, checked_numel(a.normalized_shape()), weight.get(), bias.get(), a.eps(), *c.outs[0],
                   centers<V> ? c.outs[1].get() : nullptr, *c.outs[centers<V> ? 2 : 1]);
 }
-void norm_backward_on_device(const Call& c, Workspace& workspace) {
-  const args::row_norm_backward a(c);
-  const int64_t n = checked_numel(a.normalized_shape());
-  const DType type = compute_type(a.input().dtype);
-  const Tensor grad = dense(a.share_grad(), workspace), x = dense(a.share_input(), workspace),
-               weight = dense(a.share_weight(), workspace), rstd = dense(a.share_rstd(), type, workspace),
-               mean = a.has_mean() ? dense(a.share_mean(), type, workspace) : Tensor();
-  if (!workspace.planning()) cuda::norm_rows_backward(*grad, *x, n, mean.get(), *rstd, weight.get(), *c.outs[0]);
-  if (a.affine())
-    cuda::column_grad_sums(n ? x.numel() / n : 0, *grad, *x, mean.get(), *rstd, *c.outs[1],
-                           mean ? c.outs[2].get() : nullptr, workspace);
-}
-
 // Composed of other ops, for double gradients; also of the mean and the reciprocal standard deviation, which are
 // results. V: the view of layer_norm, or of rms_norm, which has neither mean nor bias.
 template <class V> Grads layer_norm_graph_grads(const GradContext& c, const Tensor& g) {
@@ -246,6 +182,9 @@ STRATA_OP(layer_norm_core,
   .dtypes(kFloatingTypes)
   .infer(infer_layer_norm)
   .kernel("rows", run_layer_norm)
+  .with([](OpRecord& op) {
+    set_row_rule(op, norm_rows<args::layer_norm_core>, {"weight", "bias"});
+  })
   .kernel("reference", plain_layer_norm)
   .cuda("rows", norm_on_device<args::layer_norm_core>)
   .saves({"input", "weight"})
@@ -308,7 +247,7 @@ STRATA_OP(fused_rms_norm,
             const int64_t n = checked_numel(c.normalized_shape()), rows = c.out(1).numel();
             cpu::dispatch_float(x.dtype, [&]<class T>() {
               const cpu::In<T> in(x);
-              const Optional<T> weight(c.weight_value());
+              const OptionalIn<T> weight(c.weight_value());
               const cpu::Out<T> out(c.out()), rstd(c.out(1));
               const cpu::NormRows<T> p{n, c.eps(), false, weight.get(), nullptr};
               parallel_for(rows, std::max<int64_t>(1, 8192 / std::max<int64_t>(1, n)), [&](int64_t begin, int64_t end) {
@@ -318,6 +257,7 @@ STRATA_OP(fused_rms_norm,
               rstd.finish();
             });
           })
+  .with([](OpRecord& op) { set_row_rule(op, norm_rows<args::fused_rms_norm>, {"weight"}); })
   .kernel("reference", plain_rms_norm)
   .cuda("rows", norm_on_device<args::fused_rms_norm>)
   .saves({"input", "weight"})
@@ -356,18 +296,5 @@ STRATA_OP(rms_norm, "rms_norm(Tensor input, int[] normalized_shape, Tensor? weig
   .samples({"f(3,4), [4]", "f(2,3,4), [3,4], f(3,4), 0.1"})
   .error("f(3,4), [5]", ErrorKind::Runtime, "expected input with shape [*, 5]")
   .error("i5(3,4), [4]", ErrorKind::NotImplemented, "floating-point");
-
-STRATA_OP(row_norm_backward,
-          "_row_norm_backward(Tensor grad, Tensor input, int[] normalized_shape, Tensor? mean, Tensor rstd, Tensor? "
-          "weight, bool affine) -> (Tensor, Tensor, Tensor)")
-  .doc("Gradients of layer_norm and, without a mean, of rms_norm: of input, weight and bias.")
-  .helper()
-  .no_out()
-  .dtypes(kFloatingTypes)
-  .infer(infer_norm_backward)
-  .kernel("rows", run_norm_backward)
-  .kernel("reference", plain_norm_backward)
-  .cuda("rows", norm_backward_on_device)
-  .samples({"f(3,4), f(3,4), [4], f(3,1), p(3,1), f(4), True"});
 
 }  // namespace strata

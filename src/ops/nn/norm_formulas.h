@@ -1,11 +1,33 @@
-// The norms composed of other ops: for double gradients, and in double as references for the kernels.
+// Shared parts of the norms over the last dimensions; the norms composed of other ops: for double gradients, and in double as
+// references for the kernels.
 #pragma once
+#include "cpu/staging.h"
 #include "strata/ops.h"
 
 namespace strata {
 
 // In double; undefined if the tensor is.
 inline Tensor wide(const Tensor& t) { return t ? to(t, DType::F64) : Tensor(); }
+
+inline std::vector<int64_t> last_dims(int count) {
+  std::vector<int64_t> dims;
+  for (int d = count; d > 0; --d) dims.push_back(-d);
+  return dims;
+}
+inline std::vector<int64_t> first_dims(int count) {
+  std::vector<int64_t> dims;
+  for (int d = 0; d < count; ++d) dims.push_back(d);
+  return dims;
+}
+
+// A staged argument that may be None.
+template <class T> struct OptionalIn {
+  std::optional<cpu::In<T>> in;
+  explicit OptionalIn(const Value& v) {
+    if (v.tag == Tag::Tensor) in.emplace(*v.tensor);
+  }
+  const T* get() const { return in ? in->get() : nullptr; }
+};
 
 struct Normalized {
   Tensor value, rstd;

@@ -9,6 +9,7 @@
 #include "cpu/staging.h"
 #include "cuda/nn/softmax.h"
 #include "ops/planned.h"
+#include "record/rows.h"
 #include "strata/args/nn/softmax.h"
 #include "strata/ops.h"
 
@@ -93,6 +94,39 @@ template <bool log> void run_softmax_backward(const Call& c) {
   });
 }
 
+// The rows of a call, if its dimension is the last one.
+std::optional<RowOp> rows_of_last(const Call& c, const cpu::SoftmaxRows& s, std::vector<RowInput> in) {
+  if (s.columns != 1 || s.n < 2 || s.rows == 0) return {};
+  return RowOp{.compute = compute_type(c.out().dtype()), .shape = c.out().shape(), .row = s.n, .in = std::move(in)};
+}
+template <bool log> std::optional<RowOp> softmax_rows(const Call& c) {
+  const args::softmax a(c);
+  const TensorImpl& x = a.input();
+  const auto s = rows_of(x, implicit_dim(a.dim_value(), x, "softmax"), log);
+  auto op = rows_of_last(c, s, {{{}, &x}});
+  if (op)
+    cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
+      op->run = [n = s.n](const RowBlock& b) {
+        cpu::softmax_forward({b.count, n, 1, log}, static_cast<const T*>(b.in[0]), static_cast<T*>(b.out[0]));
+      };
+    });
+  return op;
+}
+template <bool log> std::optional<RowOp> softmax_backward_rows(const Call& c) {
+  const args::softmax_backward_data a(c);
+  const TensorImpl& y = a.output();
+  const auto s = rows_of(y, normalize_dim(a.dim(), y.ndim, "softmax"), log);
+  auto op = rows_of_last(c, s, {{{}, &a.grad_output()}, {{}, &y}});
+  if (op)
+    cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
+      op->run = [n = s.n](const RowBlock& b) {
+        cpu::softmax_backward({b.count, n, 1, log}, static_cast<const T*>(b.in[0]), static_cast<const T*>(b.in[1]),
+                              static_cast<T*>(b.out[0]));
+      };
+    });
+  return op;
+}
+
 template <bool log> cuda::SoftmaxCall forward_call(const Call& c) {
   const args::softmax a(c);
   const TensorImpl& x = a.input();
@@ -155,6 +189,7 @@ STRATA_OP(softmax, "softmax(Tensor input, int? dim=None, dtype? dtype=None) -> T
   .dtypes(kFloatingTypes)
   .infer(infer_softmax)
   .kernel("rows", run_softmax<false>)
+  .with(computes_rows<softmax_rows<false>>)
   .kernel("reference", plain_softmax<false>)
   .with(add_device_kernels<forward_call<false>>)
   .saves_result()
@@ -175,6 +210,7 @@ STRATA_OP(log_softmax, "log_softmax(Tensor input, int? dim=None, dtype? dtype=No
   .dtypes(kFloatingTypes)
   .infer(infer_softmax)
   .kernel("rows", run_softmax<true>)
+  .with(computes_rows<softmax_rows<true>>)
   .kernel("reference", plain_softmax<true>)
   .with(add_device_kernels<forward_call<true>>)
   .saves_result()
@@ -208,6 +244,7 @@ STRATA_OP(softmax_backward_data, "_softmax_backward_data(Tensor grad_output, Ten
   .dtypes(kFloatingTypes)
   .infer(infer_backward)
   .kernel("rows", run_softmax_backward<false>)
+  .with(computes_rows<softmax_backward_rows<false>>)
   .kernel("reference", plain_softmax_backward<false>)
   .with(add_device_kernels<backward_call<false>>)
   .saves({"grad_output", "output"})
@@ -228,6 +265,7 @@ STRATA_OP(log_softmax_backward_data, "_log_softmax_backward_data(Tensor grad_out
   .dtypes(kFloatingTypes)
   .infer(infer_backward)
   .kernel("rows", run_softmax_backward<true>)
+  .with(computes_rows<softmax_backward_rows<true>>)
   .kernel("reference", plain_softmax_backward<true>)
   .with(add_device_kernels<backward_call<true>>)
   .saves({"grad_output", "output"})

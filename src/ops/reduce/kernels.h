@@ -29,9 +29,13 @@ template <Describe describe> void run_reduction_plan(const Call& c, const Plan& 
 template <Describe describe, cuda::ReduceMethod method> const char* plan_reduction(const Call& c, Plan& plan) {
   return cuda::plan_reduce(describe(c), method, plan);
 }
+template <Describe describe> std::optional<RowOp> describe_rows(const Call& c) {
+  return cpu::rows_of_reduction(describe(c));
+}
 }  // namespace detail
 
 template <Describe describe> void add_reduction(OpRecord& op) {
+  computes_rows<detail::describe_rows<describe>>(op);
   op.kernel("simd", detail::run_reduction<describe, cpu::reduce>)
     .kernel("reference", detail::run_reduction<describe, cpu::reduce_reference>)
     .planned(Backend::Cuda, "columns", detail::plan_reduction<describe, cuda::ReduceMethod::Columns>,

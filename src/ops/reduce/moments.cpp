@@ -2,6 +2,7 @@
 #include "cpu/reduce/moments.h"
 #include "cuda/reduce/moments.h"
 #include "ops/reduce/common.h"
+#include "record/rows.h"
 #include "strata/args/reduce/moments.h"
 #include "strata/ops.h"
 
@@ -37,6 +38,10 @@ template <bool root, Kernel kernel> void run_moments(const Call& c) {
   if (c.outs[0].numel() == 0) return;
   const cuda::MomentsCall m = describe<root>(c);
   kernel(m.x, m.reduced, m.correction, m.root, m.variance, m.mean);
+}
+template <bool root> std::optional<RowOp> moments_rows(const Call& c) {
+  const cuda::MomentsCall m = describe<root>(c);
+  return cpu::rows_of_moments(m.x, m.reduced, m.correction, m.root, c.op.outputs);
 }
 template <bool root> void add_device_kernel(OpRecord& op) {
   op.cuda("batches", [](const Call& c, Workspace& workspace) { cuda::moments(describe<root>(c), workspace); });
@@ -92,6 +97,7 @@ STRATA_OP(var_correction,
   .infer(infer_moments)
   .dtypes(kFloatingTypes)
   .kernel("simd", run_moments<false, cpu::moments>)
+  .with(computes_rows<moments_rows<false>>)
   .kernel("reference", run_moments<false, cpu::moments_reference>)
   .with(add_device_kernel<false>)
   .saves({"input"})
@@ -123,6 +129,7 @@ STRATA_OP(std_correction,
   .infer(infer_moments)
   .dtypes(kFloatingTypes)
   .kernel("simd", run_moments<true, cpu::moments>)
+  .with(computes_rows<moments_rows<true>>)
   .kernel("reference", run_moments<true, cpu::moments_reference>)
   .with(add_device_kernel<true>)
   .saves({"input"})
@@ -159,6 +166,7 @@ STRATA_OP(var_mean_correction,
   .infer(infer_moments)
   .dtypes(kFloatingTypes)
   .kernel("simd", run_moments<false, cpu::moments>)
+  .with(computes_rows<moments_rows<false>>)
   .kernel("reference", run_moments<false, cpu::moments_reference>)
   .with(add_device_kernel<false>)
   .saves({"input"})
@@ -199,6 +207,7 @@ STRATA_OP(std_mean_correction,
   .infer(infer_moments)
   .dtypes(kFloatingTypes)
   .kernel("simd", run_moments<true, cpu::moments>)
+  .with(computes_rows<moments_rows<true>>)
   .kernel("reference", run_moments<true, cpu::moments_reference>)
   .with(add_device_kernel<true>)
   .saves({"input"})

@@ -4,10 +4,12 @@
 #include "autograd/autograd.h"
 #include "base/parallel.h"
 #include "cpu/movement/copy.h"
+#include "cpu/movement/runs.h"
 #include "cpu/nn/row_kernels.h"
 #include "cpu/staging.h"
 #include "cuda/reduce/log_sum_exp.h"
 #include "ops/reduce/common.h"
+#include "record/rows.h"
 #include "strata/args/reduce/statistics.h"
 #include "strata/ops.h"
 
@@ -144,6 +146,26 @@ template <class T> T log_sum_of_row(const T* x, int64_t n) {
   if (!std::isinf(s.most)) return s.most + s.log_sum;
   return std::any_of(x, x + n, [](T v) { return std::isnan(v); }) ? std::numeric_limits<T>::quiet_NaN() : s.most;
 }
+
+std::optional<RowOp> log_sum_rows(const Call& c) {
+  const args::logsumexp_rows a(c);
+  const TensorImpl& x = a.input();
+  const int64_t n = x.shape[x.ndim - 1];
+  if (n < 2 || x.numel == 0) return {};
+  RowOp op{.compute = compute_type(x.dtype), .shape = x.sizes(), .row = n, .in = {{{}, &x}}};
+  op.out[0] = {RowExtent::Rows};
+  cpu::dispatch_float(x.dtype, [&]<class T>() {
+    op.run = [n, type = x.dtype](const RowBlock& b) {
+      const T* row = static_cast<const T*>(b.in[0]);
+      auto* to = static_cast<std::byte*>(b.out[0]);
+      for (int64_t r = 0; r < b.count; ++r, row += n, to += size_of(type)) {
+        const T value = log_sum_of_row<T>(row, n);
+        cpu::store_run(&value, to, type, 1, 1);
+      }
+    };
+  });
+  return op;
+}
 }  // namespace
 
 STRATA_OP(logsumexp_rows, "_logsumexp_rows(Tensor input) -> Tensor")
@@ -172,6 +194,7 @@ STRATA_OP(logsumexp_rows, "_logsumexp_rows(Tensor input) -> Tensor")
               out.finish();
             });
           })
+  .with(computes_rows<log_sum_rows>)
   .kernel("reference",
           [](const args::logsumexp_rows& c) {
             const autograd::NoGrad no_grad;
