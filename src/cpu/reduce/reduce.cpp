@@ -123,7 +123,9 @@ template <class T> struct Job {
       if (d != column) outer.add(kept.size[d], kept.stride[d], kept.out_stride[d]);
     const int64_t width = kept.size[column], stride = kept.stride[column], out_stride = kept.out_stride[column];
     const int64_t rows = plan.gone.count;
-    const auto [tiles, tile, chunk, pieces, piece] = ColumnPartition(rows, width, same_type && stride == 1);
+    const ColumnPartition partition(rows, width, same_type && stride == 1);
+    const int64_t tiles = partition.tiles, tile = partition.tile, chunk = partition.chunk, pieces = partition.pieces,
+                  piece = partition.piece;
     const int64_t tasks = outer.count * tiles;
     const auto locate = [&](int64_t task, const std::byte*& base, int64_t& to, int64_t& n) {
       const int64_t o = task / tiles, c = task % tiles * tile;

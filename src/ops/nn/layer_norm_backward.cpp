@@ -7,6 +7,7 @@
 #include "cpu/nn/norms.h"
 #include "cpu/nn/row_kernels.h"
 #include "cuda/nn/norm_rows.h"
+#include "cuda/reduce/moments.h"
 #include "ops/device_inputs.h"
 #include "ops/nn/norm_formulas.h"
 #include "record/rows.h"

@@ -1,6 +1,9 @@
 // Shared parts of the norms over the last dimensions; the norms composed of other ops: for double gradients, and in double as
 // references for the kernels.
 #pragma once
+#include <numeric>
+#include <vector>
+
 #include "cpu/staging.h"
 #include "strata/ops.h"
 
@@ -10,13 +13,13 @@ namespace strata {
 inline Tensor wide(const Tensor& t) { return t ? to(t, DType::F64) : Tensor(); }
 
 inline std::vector<int64_t> last_dims(int count) {
-  std::vector<int64_t> dims;
-  for (int d = count; d > 0; --d) dims.push_back(-d);
+  std::vector<int64_t> dims(static_cast<size_t>(count));
+  std::iota(dims.begin(), dims.end(), -count);
   return dims;
 }
 inline std::vector<int64_t> first_dims(int count) {
-  std::vector<int64_t> dims;
-  for (int d = 0; d < count; ++d) dims.push_back(d);
+  std::vector<int64_t> dims(static_cast<size_t>(count));
+  std::iota(dims.begin(), dims.end(), 0);
   return dims;
 }
 
