@@ -95,7 +95,9 @@ def test_printing():
         "       layout=strata.sparse_csc)"
     )
     text = repr(strata.tensor(SMALL).to_sparse_bsr((2, 2)))
-    assert "crow_indices=tensor([0, 2, 4])" in text and "size=(4, 4), nnz=4, layout=strata.sparse_bsr" in text
+    assert text.startswith("tensor(crow_indices=tensor([0, 2, 4]),\n       col_indices=tensor([0, 1, 0, 1]),\n")
+    assert "[0., 0.]],\n\n                      [[2., 0.]" in text  # empty lines have no spaces, as in PyTorch
+    assert text.endswith("[0., 6.]]]), size=(4, 4), nnz=4,\n       layout=strata.sparse_bsr)")
 
 
 @pytest.mark.parametrize("device", DEVICES)

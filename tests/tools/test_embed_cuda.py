@@ -99,7 +99,9 @@ def test_kernels_of_another_build_tree_are_embedded(project):
     compiled = (project.folder / "b/kernels").rename(project.folder / "compiled")
     assert project.configure(project.nvcc, f"-DSTRATA_KERNELS_FROM={compiled}").returncode == 0
     assert project.build() == []
-    assert f"{compiled}/old.ptx" in (project.folder / "b/kernels/images.cpp").read_text()
+    images = (project.folder / "b/kernels/images.cpp").read_text()
+    assert f"{compiled}/old.fatbin" in images and "b/kernels/old.short.ptx" in images
+    assert not (project.folder / "b/kernels/old.ptx").exists()
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 Those of a tensor by coordinates are in the library, which makes such tensors as gradients; those of other layouts are here.
 Functions reach an object by __torch_function__; _functions has a table of those it knows."""
 
+import re
+
 from .. import _C
 from .._held import HoldingTensor
 
@@ -321,7 +323,7 @@ _C._set_sparse_type(SparseTensor)
 def _part(name, t):
     if not t.numel():
         return f"{name}=tensor([], size={tuple(t.shape)})"
-    return f"{name}=" + repr(t).replace("\n", "\n" + " " * len(f"tensor({name}="))
+    return f"{name}=" + re.sub(r"\n(?!\n)", "\n" + " " * len(f"tensor({name}="), repr(t))
 
 
 def _with_facts(text, facts, new_line):

@@ -9,12 +9,16 @@
 namespace strata::cuda {
 namespace {
 
-// From `.visible .entry name(` to the closing brace, which is alone on its line; empty if it is not there.
+// From `.visible .entry name(` to the brace that closes its body; empty if it is not there.
 std::string_view entry_of(std::string_view ptx, const std::string& kernel) {
   const size_t begin = ptx.find(".visible .entry " + kernel + "(");
   if (begin == std::string_view::npos) return {};
-  const size_t end = ptx.find("\n}", begin);
-  return ptx.substr(begin, end == std::string_view::npos ? end : end + 2 - begin);
+  int depth = 0;
+  for (size_t i = begin; i < ptx.size(); ++i) {
+    if (ptx[i] == '{') ++depth;
+    if (ptx[i] == '}' && --depth == 0) return ptx.substr(begin, i + 1 - begin);
+  }
+  return ptx.substr(begin);
 }
 
 }  // namespace
