@@ -154,23 +154,27 @@ bool may_have_to_wrap(const Call& c) {
     if (c.outs[o].dtype() == DType::U64) call_inplace(bitwise_xor, Args(outs[o], INT64_MIN));
 }
 
-void run_on_values(const Call& c) {
+[[gnu::noinline, gnu::cold]] void run_wrapped(const Call& c) {
+  std::array<Tensor, kMaxOperands> held;
+  const Args args = wrapped_integers(c, held);
+  run_somewhere_or_here(Call{c.op, args, c.outs});
+}
+
+[[gnu::always_inline]] inline void run_on_values(const Call& c) {
   if (c.op.ordered_uint64 && c.args.tensor(0).dtype == DType::U64) [[unlikely]]
     return run_in_signed_order(c);
-  if (may_have_to_wrap(c)) [[unlikely]] {
-    std::array<Tensor, kMaxOperands> held;
-    const Args args = wrapped_integers(c, held);
-    const Call wrapped{c.op, args, c.outs};
-    return run_somewhere_or_here(wrapped);
-  }
+  if (may_have_to_wrap(c)) [[unlikely]]
+    return run_wrapped(c);
   run_somewhere_or_here(c);
 }
 
+[[gnu::noinline, gnu::cold]] void run_after_promises(const Call& c) {
+  const BeforeKernel ready(c);
+  run_on_values(c);
+}
 void run_kernel(const Call& c) {
-  if (promising.load(std::memory_order_relaxed)) [[unlikely]] {
-    const BeforeKernel ready(c);
-    return run_on_values(c);
-  }
+  if (promising.load(std::memory_order_relaxed)) [[unlikely]]
+    return run_after_promises(c);
   run_on_values(c);
 }
 
@@ -268,7 +272,7 @@ void infer(const Call& c) {
   }
 }
 
-void allocate(const Call& c) {
+[[gnu::always_inline]] inline void allocate(const Call& c) {
   for (uint32_t o = 0; o < c.op.outputs; ++o)
     if (!c.outs[o]->storage) c.outs[o]->allocate();
 }
@@ -323,7 +327,7 @@ inline bool may_want_grad(const Args& args) {
     if (v.tag == Tag::Tensors || (v.tag == Tag::Tensor && (v.tensor->requires_grad || v.tensor->base))) return true;
   return false;
 }
-bool recording(const OpRecord& op, const Args& args) {
+[[gnu::always_inline]] inline bool recording(const OpRecord& op, const Args& args) {
   return thread_state.grad_mode && op.grad_fn && may_want_grad(args) && wants_grad(args);
 }
 
@@ -379,10 +383,11 @@ static Args with_recorded_value(const OpRecord& op, const Args& args) {
 // Whether an observer sees the calls inside a composite instead of it.
 static bool seen_inside() { return thread_state.autocast || thread_state.observed == 2; }
 
-[[gnu::noinline]] static void call_in_mode(const OpRecord& op, const Args& args, Tensor* outs) {
+// In a rare mode, or of an op that is told whether it is recorded.
+[[gnu::noinline]] static void call_specially(const OpRecord& op, const Args& args, Tensor* outs) {
   if (thread_state.autocast)  // before anything is recorded: casts are ops with gradients of their own
     if (autocast::call_with_casts(op, args, outs)) return;
-  if (op.recorded_param && !args[op.recorded_param]) return call_in_mode(op, with_recorded_value(op, args), outs);
+  if (op.recorded_param && !args[op.recorded_param]) return call_specially(op, with_recorded_value(op, args), outs);
   if (thread_state.observed && !(seen_inside() && composite_of(op, args))) {
     ObservedCall seen(op, Form::Plain, args, nullptr);
     call_into(op, args, outs);
@@ -395,12 +400,8 @@ static bool seen_inside() { return thread_state.autocast || thread_state.observe
 }
 
 void call_into(const OpRecord& op, const Args& args, Tensor* outs) {
-  if (thread_state.any_rare_mode()) [[unlikely]]
-    return call_in_mode(op, args, outs);
-  if (op.recorded_param && !args[op.recorded_param]) [[unlikely]] {
-    call_plainly(op, with_recorded_value(op, args), outs);
-    return;
-  }
+  if (thread_state.any_rare_mode() || (op.recorded_param && !args[op.recorded_param])) [[unlikely]]
+    return call_specially(op, args, outs);
   call_plainly(op, args, outs);
 }
 
