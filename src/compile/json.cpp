@@ -205,9 +205,11 @@ class Reader {
       const auto found = args.find(std::string(n.op->params[i].name));
       n.args.push_back(found == args.end() ? default_of(n.op->defaults[i]) : argument_of(*found));
     }
-    for (const auto& [name, value] : args.items())
+    for (const auto& item : args.items()) {
+      const std::string& name = item.key();
       STRATA_CHECK(std::ranges::any_of(n.op->params, [&](const Param& p) { return p.name == name; }), NotImplemented,
                    "graph: {} has no parameter '{}' in this version of Strata", n.op->name, name);
+    }
     for (const json& id : j.at("results")) n.results.push_back(id.is_null() ? kNoValue : id.get<ValueId>());
     n.no_grad = j.value("no_grad", false);
     n.source = j.value("source", "");

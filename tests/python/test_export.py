@@ -443,7 +443,7 @@ def test_passes():
     table = strata.arange(4.0)
 
     def f(x):
-        unused = x.exp() @ strata.ones(4)
+        x.exp() @ strata.ones(4)  # unused
         a, b = x.sin() + table.cos() * 2, x.sin() + table.cos() * 2
         return a * b + strata.rand(4) * 0
 
