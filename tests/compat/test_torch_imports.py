@@ -94,6 +94,31 @@ def test_imports_of_widely_used_names():
     assert run("\n".join([*IMPORTS, "print('all')"])) == "all\n"
 
 
+def test_questions_that_packages_ask_of_every_tensor_are_answered():
+    """huggingface_hub asks the first of each tensor that it saves, and has another way only if it cannot be imported."""
+    out = run(
+        """
+        import torch
+        from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+        from torch._prims_common import is_contiguous, is_contiguous_or_false
+
+        class Pair(torch.Tensor):
+            def __tensor_flatten__(self):
+                return ["a", "b"], None
+
+            @staticmethod
+            def __tensor_unflatten__(parts, context, size, stride):
+                return parts["a"]
+
+        x = torch.ones(2, 3)
+        print(is_traceable_wrapper_subclass(x), is_traceable_wrapper_subclass(torch.nn.Parameter(x)))
+        print(is_traceable_wrapper_subclass(x.as_subclass(Pair)), is_traceable_wrapper_subclass(3))
+        print(is_contiguous(x), is_contiguous_or_false(x.t()))
+        """
+    )
+    assert out.split() == ["False", "False", "True", "False", "True", "False"]
+
+
 def test_a_file_has_the_names_of_its_package():
     out = run(
         """

@@ -15,7 +15,7 @@ import sys
 
 DRIVERS = pathlib.Path(__file__).parent / "drivers"
 # The distribution of a package whose name is another one.
-DISTRIBUTIONS = {"open_clip": "open_clip_torch", "pyro": "pyro-ppl"}
+DISTRIBUTIONS = {"open_clip": "open_clip_torch", "pyro": "pyro-ppl", "sklearn": "scikit-learn"}
 
 
 def version_of(package):

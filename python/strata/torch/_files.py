@@ -1,7 +1,7 @@
 """Files of PyTorch 2.15 that Strata has no file for. Importing one gives a module with the names of the nearest package."""
 
 _FILES = {
-    "torch": "__future__ _awaits _classes _decomp _lazy _linalg_utils _lowrank _prims_common _utils_internal "
+    "torch": "__future__ _awaits _classes _decomp _lazy _linalg_utils _lowrank _utils_internal "
     "_weights_only_unpickler contrib nativert",
     "torch.accelerator": "graphs memory random",
     "torch.autograd": "_functions anomaly_mode profiler_legacy profiler_util",
@@ -32,7 +32,7 @@ _FILES = {
     "torch.optim": "_functional _multi_tensor functional",
     "torch.profiler": "itt python_tracer",
     "torch.sparse": "_semi_structured_conversions",
-    "torch.utils": "_device _foreach_utils _import_utils _mode_utils _python_dispatch _traceback _typing_utils backcompat "
+    "torch.utils": "_device _foreach_utils _import_utils _mode_utils _traceback _typing_utils backcompat "
     "backend_registration bundled_inputs collect_env cpp_backtrace debug_log deterministic file_baton hipify jit "
     "mkldnn model_dump module_tracker serialization show_pickle throughput_benchmark viz weak",
     "torch.utils.data": "backward_compatibility graph",

@@ -84,6 +84,7 @@ _ELSEWHERE = {
     "torch.xpu": "strata.torch.other_devices",
     "torch.multiprocessing.spawn": "strata.multiprocessing",
     "torch.profiler.profiler": "strata.torch.profiler",
+    "torch.utils._python_dispatch": "strata.torch._python_dispatch",
     "torch.utils.data._utils.worker": "strata.utils.data.worker",
     "torch._C": "strata._C",
     "torch.quantization": "strata.torch.ao.quantization",
