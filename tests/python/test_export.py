@@ -19,18 +19,6 @@ RESHAPES = ("resize_", "resize_as_", "squeeze_", "unsqueeze_", "t_", "transpose_
 PLAIN = [r for r in records.PUBLIC if r["samples"]]
 
 
-def fresh(arguments, seed):
-    """The same arguments with other values: floating tensors are shuffled, so that conditions of the ops hold as before."""
-    strata.manual_seed(seed)
-
-    def other(t):
-        if not t.is_floating_point() or t.dim() != 1 or t.numel() < 2:
-            return t.clone()
-        return t[strata.randperm(t.numel())]
-
-    return records.map_tensors(other, arguments)
-
-
 def captured(call, arguments):
     """The graph of a call, whose inputs are the tensors of its arguments, and its results."""
     inputs = [t.detach() for t in records.tensors(arguments)]
