@@ -45,16 +45,21 @@ namespace {
 
 template <class... T> bool is_any(const Argument& a) { return (std::holds_alternative<T>(a) || ...); }
 
-bool fits(const Argument& a, const Param& p) {
-  if (is_any<std::monostate>(a)) return true;
-  const bool number = is_any<double, int64_t, bool, Size>(a);
+// What the pipeline expects of its callers: kernels do not check the kinds of their arguments again.
+bool fits(const Argument& a, const OpRecord& op, uint32_t i) {
+  const Param& p = op.params[i];
+  if (is_any<std::monostate>(a)) return p.optional || (p.has_default && !op.defaults[i]);
+  const bool integer = is_any<int64_t, bool, Size>(a), number = integer || is_any<double>(a);
   switch (p.type) {
-    case ParamType::Tensor: return number || is_any<ValueRef, ComplexNumber>(a);
-    case ParamType::Tensors: return is_any<ValueList>(a);
+    case ParamType::Tensor:
+      return is_any<ValueRef>(a) || ((op.numbers || op.formulas) && (number || is_any<ComplexNumber>(a)));
+    case ParamType::Tensors:
+      return is_any<ValueList>(a) && (p.optional_items || std::ranges::find(std::get<ValueList>(a).ids, kNoValue) ==
+                                                            std::get<ValueList>(a).ids.end());
     case ParamType::Scalar: return number || is_any<ComplexNumber>(a);
-    case ParamType::Int:
-    case ParamType::Float:
-    case ParamType::Bool: return number;
+    case ParamType::Int: return integer;
+    case ParamType::Float: return number;
+    case ParamType::Bool: return is_any<bool, int64_t>(a);
     case ParamType::Ints: return is_any<std::vector<int64_t>, Sizes>(a);
     case ParamType::Floats: return is_any<std::vector<double>>(a);
     case ParamType::Str: return is_any<std::string>(a);
@@ -145,17 +150,22 @@ class Verifier {
     const std::string where = fmt::format("node {} ({})", at, n.op->name);
     STRATA_CHECK(n.args.size() == n.op->params.size(), Value, "graph: {} has {} arguments; its op takes {}", where,
                  n.args.size(), n.op->params.size());
-    for (size_t i = 0; i < n.args.size(); ++i)
-      STRATA_CHECK(fits(n.args[i], n.op->params[i]), Value,
-                   "graph: argument {} of {} has another type than its parameter", n.op->params[i].name, where);
+    for (uint32_t i = 0; i < n.args.size(); ++i)
+      STRATA_CHECK(fits(n.args[i], *n.op, i), Value, "graph: argument {} of {} has another type than its parameter",
+                   n.op->params[i].name, where);
     for (const Argument& a : n.args) {
       if (const auto* size = std::get_if<Size>(&a)) check({*size}, nullptr, where);
       if (const auto* sizes = std::get_if<Sizes>(&a)) check(*sizes, nullptr, where);
     }
     for_each_use(n, [&](ValueId id) { use(id, where.c_str()); });
+    const auto complete = [&] { return std::ranges::find(n.results, kNoValue) == n.results.end(); };
     if (n.form == Form::InPlace)
-      STRATA_CHECK(!n.args.empty() && std::holds_alternative<ValueRef>(n.args[0]) && n.results.size() == 1, Value,
-                   "graph: {} is in place, but has no tensor to write to", where);
+      STRATA_CHECK(
+        !n.args.empty() && std::holds_alternative<ValueRef>(n.args[0]) && n.results.size() == 1 && complete(), Value,
+        "graph: {} is in place, but has no tensor to write to", where);
+    else if (n.form == Form::Out)  // its results are memory that execution makes
+      STRATA_CHECK(!n.op->returns_list && n.results.size() == n.op->outputs && complete(), Value,
+                   "graph: {} has {} out= tensors; its op has {} results", where, n.results.size(), n.op->outputs);
     else
       STRATA_CHECK(
         n.op->returns_list || n.results.size() == n.op->outputs + static_cast<size_t>(std::popcount(written_by(n))),

@@ -30,6 +30,12 @@ def test_programs_agree_on_every_device_and_with_finite_differences():
     assert "300 programs" in ended.stdout
 
 
+def test_damaged_graphs_run_or_are_refused():
+    ended = output_of("graphs.py", "--texts", 3000, "--seed", "ci")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "3000 damaged graphs" in ended.stdout
+
+
 # Planted findings, to test the attack itself: each program ends as its name says.
 PLANTED = {
     "death": "import ctypes; ctypes.string_at(0)",
