@@ -8,12 +8,19 @@
 namespace strata::cuda {
 namespace {
 
-constexpr int64_t kLeastRows = 64;   // fewer do not fill a card: the sums must be cut
-constexpr int64_t kManyRows = 4096;  // from here on a warp for each two rows
+constexpr int64_t kLeastRows = 64;          // fewer do not fill a card: the sums must be cut
+constexpr int64_t kManyRows = 4096;         // from here on a warp for each two rows
+constexpr int64_t kLongRow = 16 * 1024;     // bytes: enough for all loads of a block's threads
+constexpr int64_t kEnoughRows = 32 * 1024;  // so many keep the card busy with warps, whatever their length
 constexpr int64_t kMostRows = 1 << 30;
 
 bool is_aligned(uint64_t address, int64_t ld, size_t size) {
   return address % 16 == 0 && static_cast<size_t>(ld) * size % 16 == 0;
+}
+// A warp, or a block, for each two rows. Few long rows keep more loads in flight with blocks: 8192 rows of 8192 bfloat16 take 33.7 us
+// instead of 37.5 on an H200.
+bool takes_warps(const GemmLayout& l, size_t size) {
+  return l.n >= kManyRows && (l.n >= kEnoughRows || l.k * static_cast<int64_t>(size) < kLongRow);
 }
 }  // namespace
 
@@ -30,7 +37,7 @@ const char* plan_gemv(const GemmCall& g, Plan& plan) {
   if (!is_aligned(l.b.address, l.b.ld, size) || l.a.address % 16 != 0)
     return "rows do not start at multiples of 16 bytes";
   if (l.addend == Addend::General) return "what is added has strides";
-  plan.variant = l.n >= kManyRows ? "warps" : "blocks";
+  plan.variant = takes_warps(l, size) ? "warps" : "blocks";
   return nullptr;
 }
 
@@ -43,7 +50,7 @@ void run_gemv(const GemmCall& g, const Call&, const Plan&) {
   lay_out(g, l);
   const DType dtype = g.c.dtype();
   const size_t type = dtype == DType::F64 ? 0 : dtype == DType::F32 ? 1 : dtype == DType::F16 ? 2 : 3;
-  const bool many = l.n >= kManyRows;
+  const bool many = takes_warps(l, size_of(dtype));
   const GemvParams p{l.b.address, l.a.address, l.c, l.in, l.n, l.k, l.b.ld, l.alpha, l.beta};
   const int64_t groups = many ? kGemvThreads / 32 : 1;
   stream_of(g.c->device).launch(kernels[many][type], {blocks_for(l.n, groups * kGemvRows)}, {kGemvThreads}, 0, p);

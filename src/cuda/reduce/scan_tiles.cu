@@ -152,8 +152,8 @@ template <class K> __device__ __forceinline__ void scan_tile(const ScanParams& p
 }
 }  // namespace
 
-// Sums and products wait for memory and for other blocks: three blocks per multiprocessor overlap that.
-template <class K> constexpr int kScanBlocks = K::kPlaces || K::kLogs ? 1 : 3;
+// Sums and products wait for memory and for other blocks: four blocks per multiprocessor overlap that.
+template <class K> constexpr int kScanBlocks = K::kPlaces || K::kLogs ? 1 : 4;
 
 #define STRATA_SCAN_TILE(name, K, suffix, T)                                                                \
   extern "C" __global__ void __launch_bounds__(256, kScanBlocks<K<T>>) name##_tile_##suffix(ScanParams p) { \

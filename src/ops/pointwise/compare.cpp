@@ -1,5 +1,6 @@
 // Comparisons, logic, predicates of single values, bitwise ops, and selection between values.
 #include "strata/args/pointwise/compare.h"
+#include "cuda/pointwise/where.h"
 #include "device/functors/bitwise.h"
 #include "device/functors/compare.h"
 #include "device/functors/complex.h"
@@ -179,6 +180,7 @@ STRATA_OP(lcm, "lcm(Tensor input, Tensor other) -> Tensor")
 
 STRATA_OP(where, "where(Tensor condition, Tensor input, Tensor other) -> Tensor")
   .doc("Elements of input where the condition is true, of other where it is not. Either may be a number.")
+  .cuda("same_type", cuda::run_where, cuda::where_ready)
   .pointwise<fn::Where>()
   .saves({"condition"})
   .grad([](const grads::where& c, const Tensor& g) -> Grads {
