@@ -41,6 +41,43 @@ class Explanation:
     __repr__ = __str__
 
 
+class Variants:
+    """The graphs of a function that is compiled with replay=True: one for each kind of calls. Print it, or read `graphs`, a list of
+    dicts with the inputs, the number of ops, of calls, of replayed calls and of those that launched a CUDA graph, why calls are not
+    replayed or not launched, and the graph as text."""
+
+    def __init__(self, replay):
+        self.graphs, self.gave_up, self.changed = replay.variants() if replay is not None else ([], "", "")
+        self._on = replay is not None
+
+    def __str__(self):
+        if not self._on:
+            return "calls are not replayed: compile with replay=True or mode='reduce-overhead'"
+        lines = []
+        for number, g in enumerate(self.graphs, 1):
+            what = f"not replayed: the function {g['refused']}" if g["refused"] else f"{g['ops']} ops"
+            launched = f", {g['launched']} as one CUDA graph" if g["launched"] else ""
+            lines.append(f"{number}. ({g['inputs']}): {what}; {g['replayed']} of {g['calls']} calls replayed{launched}")
+        if self.gave_up:
+            lines.append(f"all other calls run the function: {self.gave_up}")
+        return "\n".join(lines) if lines else "no calls yet"
+
+    __repr__ = __str__
+
+
+def _hooks_of_all_modules():
+    from .nn import _global_hooks as tables
+
+    return [
+        tables.forward_pre_hooks,
+        tables.forward_hooks,
+        tables.backward_hooks,
+        tables.backward_pre_hooks,
+        tables.hooks_with_kwargs,
+        tables.hooks_always_called,
+    ]
+
+
 def _bytes(n):
     for unit in ("B", "KB", "MB"):
         if n < 1000:
@@ -52,12 +89,23 @@ def _bytes(n):
 class CompiledFunction:
     """A function that computes its pointwise ops in groups; see compile()."""
 
-    def __init__(self, function):
+    def __init__(self, function, replay=False, fullgraph=False):
         functools.update_wrapper(self, function)
         self._function = function
+        self._fullgraph = fullgraph
+        self._replay = _C.Replay(function, _hooks_of_all_modules(), fullgraph) if replay else None
 
     def __call__(self, *args, **kwargs):
+        if self._replay is not None:
+            return self._replay(*args, **kwargs)
         return _C._call_deferred(self._function, args, kwargs)
+
+    def variants(self):
+        """The graphs that calls replay; see Variants."""
+        return Variants(self._replay)
+
+    def __reduce__(self):  # a copy records its own graphs
+        return CompiledFunction, (self._function, self._replay is not None, self._fullgraph)
 
     def __get__(self, owner, kind=None):
         return self if owner is None else functools.partial(self, owner)
@@ -73,9 +121,9 @@ class CompiledFunction:
 class OptimizedModule(Module):
     """A module whose calls are compiled. Its attributes are those of the module it was made from, `_orig_mod`."""
 
-    def __init__(self, module):
+    def __init__(self, module, replay=False, fullgraph=False):
         super().__init__()
-        self.__dict__["_compiled"] = CompiledFunction(module)
+        self.__dict__["_compiled"] = CompiledFunction(module, replay, fullgraph)
         self._modules["_orig_mod"] = module
         self.__dict__["training"] = module.training
 
@@ -87,6 +135,10 @@ class OptimizedModule(Module):
     def explain(self, *args, **kwargs):
         """Calls the module, and returns the groups of ops that were computed together."""
         return self._compiled.explain(*args, **kwargs)
+
+    def variants(self):
+        """The graphs that calls replay; see Variants."""
+        return self._compiled.variants()
 
     def __getattr__(self, name):
         try:
@@ -102,20 +154,42 @@ class OptimizedModule(Module):
         setattr(self._modules["_orig_mod"], name, value)
 
     def __reduce__(self):
-        return OptimizedModule, (self._modules["_orig_mod"],)
+        compiled = self._compiled
+        return OptimizedModule, (self._modules["_orig_mod"], compiled._replay is not None, compiled._fullgraph)
 
 
-def compile(model=None, *, fullgraph=False, dynamic=None, backend="strata", mode=None, options=None, disable=False):
+def compile(
+    model=None,
+    *,
+    fullgraph=False,
+    dynamic=None,
+    backend="strata",
+    mode=None,
+    options=None,
+    disable=False,
+    replay=False,
+):
     """A function or module that gives the same results and computes pointwise ops in groups.
 
-    A group is computed in one pass over memory (on GPUs by one kernel, which NVRTC compiles at the first call), when one of its results is needed, or when the function returns; results that
-    nobody holds by then are not stored. Python code runs at every call, so nothing can be out of date: shapes, control flow,
-    hooks and exceptions are those of the plain call, and there are no graph breaks (`fullgraph` and `dynamic` are accepted and
-    change nothing). `compiled.explain(...)` shows the groups. `STRATA_COMPILE=0` in the environment returns the model itself.
+    A group is computed in one pass over memory (on GPUs by one kernel, which NVRTC compiles at the first call), when one of its
+    results is needed, or when the function returns; results that nobody holds by then are not stored. Python code runs at every
+    call, so nothing can be out of date: shapes, control flow, hooks and exceptions are those of the plain call, and there are no
+    graph breaks. `compiled.explain(...)` shows the groups. `STRATA_COMPILE=0` in the environment returns the model itself.
+
+    With `replay=True` (or `mode="reduce-overhead"`), Python code runs in some calls only: the others run the graph of an earlier
+    call, while the arguments are alike and nothing that the function can see has changed. `compiled.variants()` shows the graphs,
+    and why calls are not replayed; with `fullgraph=True` that is an error. `dynamic` is accepted and changes nothing.
     """
     if model is None:
         return functools.partial(
-            compile, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode, options=options, disable=disable
+            compile,
+            fullgraph=fullgraph,
+            dynamic=dynamic,
+            backend=backend,
+            mode=mode,
+            options=options,
+            disable=disable,
+            replay=replay,
         )
     if not callable(model):
         raise TypeError(f"compile: expected a function or a module, got {type(model).__name__}")
@@ -133,7 +207,8 @@ def compile(model=None, *, fullgraph=False, dynamic=None, backend="strata", mode
         return model
     if isinstance(model, OptimizedModule | CompiledFunction):
         return model
-    return OptimizedModule(model) if isinstance(model, Module) else CompiledFunction(model)
+    kind = OptimizedModule if isinstance(model, Module) else CompiledFunction
+    return kind(model, replay or mode == "reduce-overhead", fullgraph)
 
 
 if _SWITCH == "everywhere":  # for tests: all ops of the main thread, also the smallest

@@ -1,5 +1,6 @@
 // Runs a graph by calling its records in order.
-#include <deque>
+#include <fmt/core.h>
+
 #include <optional>
 
 #include "autograd/autograd.h"
@@ -8,20 +9,26 @@
 namespace strata::graph {
 namespace {
 
+// How often each value is used. What is given is used once more: by the caller.
+std::vector<uint32_t> uses_of(const Graph& g) {
+  std::vector<uint32_t> uses(g.values.size(), 0);
+  for (const Node& n : g.nodes) for_each_use(n, [&](ValueId id) { ++uses[id]; });
+  for (const ValueId id : g.outputs) ++uses[id];
+  for (const Graph::Write& w : g.writes) ++uses[w.value];
+  for (const ValueId id : g.inputs) ++uses[id];
+  for (const Graph::State& s : g.states) ++uses[s.id];
+  return uses;
+}
+
 class Execution {
  public:
-  Execution(const Graph& g, const std::vector<Tensor>& inputs)
-      : g_(g), values_(g.values.size()), uses_(g.values.size(), 0), given_(g.values.size(), false) {
+  Execution(const Graph& g, std::vector<uint32_t> uses, const std::vector<Tensor>& inputs)
+      : g_(g), values_(g.values.size()), uses_(std::move(uses)) {
     STRATA_CHECK(inputs.size() == g.inputs.size(), Value, "graph: expected {} inputs, found {}", g.inputs.size(),
                  inputs.size());
     find_dims(inputs);
     for (size_t i = 0; i < inputs.size(); ++i) values_[g.inputs[i]] = fitting(inputs[i], g.inputs[i]);
     for (const Graph::State& s : g.states) values_[s.id] = s.tensor;
-    for (const ValueId id : g.inputs) given_[id] = true;
-    for (const Graph::State& s : g.states) given_[s.id] = true;
-    for (const Node& n : g.nodes) for_each_use(n, [&](ValueId id) { ++uses_[id]; });
-    for (const ValueId id : g.outputs) ++uses_[id];
-    for (const Graph::Write& w : g.writes) ++uses_[w.value];
   }
 
   std::vector<Tensor> run(const std::vector<Tensor>& inputs) {
@@ -100,8 +107,8 @@ class Execution {
   Tensor copy_for(const Node& n, uint32_t i, const Tensor& t) {
     static const OpRecord& clone = find_op("clone");
     const ValueId id = std::get<ValueRef>(n.args[i]).id;
-    const bool own = uses_[id] == 1 && !given_[id] && !thread_state.grad_mode && t->refs.load() == 2 && t->storage &&
-                     t->storage->refs.load() == 1;
+    const bool own =
+      uses_[id] == 1 && !thread_state.grad_mode && t->refs.load() == 2 && t->storage && t->storage->refs.load() == 1;
     return own ? t : call(clone, Args(t, Value()));
   }
 
@@ -113,44 +120,60 @@ class Execution {
     args.size = static_cast<uint32_t>(n.args.size());
     for (uint32_t i = 0; i < args.size; ++i) args[i] = value_of(n.args[i]);
     const uint16_t written = written_by(n);
-    std::vector<Tensor> copies;
+    Tensor copies[kMaxOutputs];
+    size_t copied = 0;
     for (uint32_t i = 0; i < args.size; ++i)
       if ((written >> i & 1) || (n.form == Form::InPlace && i == 0)) {
-        STRATA_CHECK(args.is_tensor(i), Value, "graph: {} writes to '{}', which is no tensor", n.op->name,
-                     n.op->params[i].name);
-        args[i] = Value(copies.emplace_back(copy_for(n, i, args.share(i))));
+        STRATA_CHECK(args.is_tensor(i) && copied < kMaxOutputs, Value, "graph: {} writes to '{}', which is no tensor",
+                     n.op->name, n.op->params[i].name);
+        copies[copied] = copy_for(n, i, args.share(i));
+        args[i] = Value(copies[copied++]);
       }
-    std::vector<Tensor> results;
+    if (n.op->returns_list && n.form == Form::Plain) {
+      std::vector<Tensor> results = call_list(*n.op, args);
+      results.insert(results.end(), copies, copies + copied);
+      return keep_all(n, results);
+    }
+    Tensor results[2 * kMaxOutputs];
+    size_t count = n.op->outputs;
     if (n.form == Form::InPlace) {
-      results.push_back(call_inplace(*n.op, args));
+      results[0] = call_inplace(*n.op, args);
     } else if (n.form == Form::Out) {
-      for (const ValueId id : n.results) results.push_back(memory_for(type_now(id)));
-      call_out(*n.op, args, results.data());
+      for (size_t k = 0; k < count; ++k) results[k] = memory_for(type_now(n.results[k]));
+      call_out(*n.op, args, results);
     } else {
       std::optional<OnDeviceOf> there;  // an op without tensors makes them where it did
       if (!n.op->needed && !n.results.empty() && n.results[0] != kNoValue)
         there.emplace(g_.values[n.results[0]].type.device);
-      if (n.op->returns_list) {
-        results = call_list(*n.op, args);
-      } else {
-        results.resize(n.op->outputs);
-        call_into(*n.op, args, results.data());
-      }
-      for (const Tensor& t : copies) results.push_back(t);
+      call_into(*n.op, args, results);
+      for (size_t k = 0; k < copied; ++k) results[count++] = std::move(copies[k]);
     }
+    keep_all(n, std::span(results, count));
+  }
+  void keep_all(const Node& n, std::span<Tensor> results) {
     STRATA_CHECK(results.size() == n.results.size(), Runtime, "graph: {} returned {} results; it was captured with {}",
                  n.op->name, results.size(), n.results.size());
     for (size_t k = 0; k < results.size(); ++k)
       if (n.results[k] != kNoValue && uses_[n.results[k]]) keep(n, n.results[k], std::move(results[k]));
   }
 
+  // Whether it has the very type that was captured: the usual case, without memory for another type.
+  bool is_as_captured(const TensorImpl& t, const Graph::Value& v) const {
+    return v.shape.empty() && v.strides.empty() && t.dtype == v.type.dtype && t.device == v.type.device &&
+           std::ranges::equal(t.sizes(), v.type.shape) &&
+           std::equal(v.type.strides.begin(), v.type.strides.end(), t.strides);
+  }
   void keep(const Node& n, ValueId id, Tensor result) {
+    if (result && is_as_captured(*result, g_.values[id])) [[likely]] {
+      values_[id] = std::move(result);
+      return;
+    }
     const ValueType want = type_now(id);
-    STRATA_CHECK(
-      result && same_layout(type_of(*result), want), Runtime,
-      "graph: {} returned {}; it was captured with {}{}. Its results depend on values or on settings: capture again",
-      n.op->name, result ? to_string(type_of(*result)) : "nothing", to_string(want),
-      n.source.empty() ? "" : " at " + n.source);
+    if (!result || !same_layout(type_of(*result), want)) [[unlikely]]
+      throw OtherResult(fmt::format(
+        "graph: {} returned {}; it was captured with {}{}. Its results depend on values or on settings: capture again",
+        n.op->name, result ? to_string(type_of(*result)) : "nothing", to_string(want),
+        n.source.empty() ? "" : " at " + n.source));
     values_[id] = std::move(result);
   }
 
@@ -173,6 +196,7 @@ class Execution {
         } else if constexpr (std::is_same_v<T, ValueRef>) {
           return Value(values_[v.id]);
         } else if constexpr (std::is_same_v<T, ValueList>) {
+          lists_.reserve(Args::kMax);
           std::vector<Tensor>& list = lists_.emplace_back();
           for (const ValueId id : v.ids) list.push_back(id == kNoValue ? Tensor() : values_[id]);
           return Value(TensorList(std::span<const Tensor>(list)));
@@ -185,6 +209,7 @@ class Execution {
         } else if constexpr (std::is_same_v<T, Size>) {
           return Value(evaluate(v, dims_));
         } else if constexpr (std::is_same_v<T, Sizes>) {
+          numbers_.reserve(Args::kMax);
           return Value(IntList(numbers_.emplace_back(evaluated(v))));
         } else if constexpr (std::is_same_v<T, std::string>) {
           return Value(std::string_view(v));
@@ -197,17 +222,21 @@ class Execution {
 
   const Graph& g_;
   std::vector<Tensor> values_;
-  std::vector<uint32_t> uses_;             // that are still to come
-  std::vector<bool> given_;                // inputs and states
-  std::vector<int64_t> dims_;              // by index in Graph::dims
-  std::deque<std::vector<Tensor>> lists_;  // of the node that runs
-  std::deque<std::vector<int64_t>> numbers_;
+  std::vector<uint32_t> uses_;  // that are still to come; those of inputs and states never end
+  std::vector<int64_t> dims_;   // by index in Graph::dims
+  // Lists that the arguments of the node that runs refer to. Reserved at once: they must not move.
+  std::vector<std::vector<Tensor>> lists_;
+  std::vector<std::vector<int64_t>> numbers_;
 };
 
 }  // namespace
 
 std::vector<Tensor> run(const Graph& graph, const std::vector<Tensor>& inputs) {
-  return Execution(graph, inputs).run(inputs);
+  return Execution(graph, uses_of(graph), inputs).run(inputs);
+}
+Program::Program(Graph graph) : graph_(std::move(graph)), uses_(uses_of(graph_)) {}
+std::vector<Tensor> Program::run(const std::vector<Tensor>& inputs) const {
+  return Execution(graph_, uses_, inputs).run(inputs);
 }
 
 }  // namespace strata::graph

@@ -108,10 +108,27 @@ struct Graph {
 // Throws Value if the graph breaks a rule: the message names the node. Captures, passes and readers end with it.
 STRATA_API void verify(const Graph& graph);
 
+// Thrown by runs: a result is not of the type that the capture saw, because it depends on values or on settings.
+class STRATA_API OtherResult : public Error {
+ public:
+  explicit OtherResult(const std::string& what) : Error(ErrorKind::Runtime, what) {}
+};
+
 // --- use ------------------------------------------------------------------------------------------------------------
 // Calls the records in order, and returns the outputs. Inputs must have the dtypes, shapes and devices of the capture, up to the
 // dimensions that vary; other strides are copied first. Values are released after their last use. Gradients are recorded as in eager calls.
 STRATA_API std::vector<Tensor> run(const Graph& graph, const std::vector<Tensor>& inputs);
+// The same for a graph that is run often: what does not depend on the inputs is computed once.
+class STRATA_API Program {
+ public:
+  explicit Program(Graph graph);
+  const Graph& graph() const { return graph_; }
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs) const;
+
+ private:
+  Graph graph_;
+  std::vector<uint32_t> uses_;  // of each value
+};
 
 // One graph for all sizes, of captures of one program that differ in the sizes of inputs. points[k] has the sizes of `dims` in
 // capture k: the first point, those with sizes that are larger by up to kMaxDegree in total (all of them), and at the end one or

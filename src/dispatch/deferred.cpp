@@ -9,7 +9,7 @@
 namespace strata {
 namespace {
 
-std::atomic<int64_t> least_deferred{16384};  // fewer elements stay in the L1 cache without fusion
+std::atomic<int64_t> least_elements{16384};  // fewer elements stay in the L1 cache without fusion
 
 struct ThreadDeferral {
   int depth = 0;      // of nested Deferrals
@@ -76,7 +76,8 @@ Deferral::~Deferral() {
   groups().give(group);
 }
 
-int64_t set_least_deferred(int64_t elements) { return least_deferred.exchange(elements, std::memory_order_relaxed); }
+int64_t least_deferred() { return least_elements.load(std::memory_order_relaxed); }
+int64_t set_least_deferred(int64_t elements) { return least_elements.exchange(elements, std::memory_order_relaxed); }
 
 // Composites and custom kernels launch outside of dispatch.
 void Group::before_launch(const char* kernel) {
@@ -109,7 +110,7 @@ bool defer_rows(const Call& c) {
     need_of_others(t, c.op);
   }
   std::optional<RowOp> op = mine.group->describe(c, *rule);
-  if (!op || checked_numel(op->shape) < least_deferred.load(std::memory_order_relaxed)) return false;
+  if (!op || checked_numel(op->shape) < least_elements.load(std::memory_order_relaxed)) return false;
   return mine.group->add(c, std::move(*op), rule->whole);
 }
 }  // namespace
@@ -136,7 +137,7 @@ bool defer(const Call& c) {
     if (!on_cpu && is_floating(t.dtype) && size_of(t.dtype) == 1) return false;
     need_of_others(t, c.op);
   }
-  if (on_cpu && out.numel < least_deferred.load(std::memory_order_relaxed) && !mine.group->reads_rows(c, f, common))
+  if (on_cpu && out.numel < least_elements.load(std::memory_order_relaxed) && !mine.group->reads_rows(c, f, common))
     return false;
   mine.group->add(c, f, common);
   return true;

@@ -42,6 +42,7 @@ class STRATA_API Deferral {
 // For tests: the least number of elements of an op that is deferred on the CPU. Small results are computed at once, which costs
 // less. On GPUs, where a launch costs more than any of them, all are deferred.
 STRATA_API int64_t set_least_deferred(int64_t elements);  // returns the previous number
+STRATA_API int64_t least_deferred();
 // For tests: promised memory is filled with NaNs, so that a read before the values are computed shows.
 STRATA_API void fill_promised(bool on);
 

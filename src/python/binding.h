@@ -173,6 +173,7 @@ PyObject* to_list(const Tensor& t);
 bool init_types(PyObject* module);
 bool init_tensor_type(PyObject* module);
 bool init_op_type(PyObject* module);
+bool init_replay(PyObject* module);
 bool bind_operators(PyObject* ops);
 bool init_autograd(PyObject* module);
 bool init_kernels(PyObject* module);

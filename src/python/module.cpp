@@ -411,7 +411,7 @@ bool init(PyObject* module) {
     "strata.OutOfMemoryError", "No memory for a tensor; the message says who holds what.", PyExc_RuntimeError, nullptr);
   if (!out_of_memory_error || PyModule_AddObjectRef(module, "OutOfMemoryError", out_of_memory_error) < 0) return false;
   if (!init_types(module) || !init_tensor_type(module) || !init_op_type(module) || !init_overrides(module) ||
-      !init_autograd(module) || !init_kernels(module))
+      !init_replay(module) || !init_autograd(module) || !init_kernels(module))
     return false;
   for (PyMethodDef* table :
        {conversion_functions, autograd_functions, dlpack_functions, file_functions, optim_functions, value_functions,

@@ -6,6 +6,7 @@
 
 #include "cuda/runtime/allocator.h"
 #include "cuda/runtime/event.h"
+#include "cuda/runtime/in_stream.h"
 #include "nn/data/pass.h"
 #include "ops/transfer.h"
 #include "strata/ops/movement/copy.h"
@@ -21,17 +22,6 @@ cuda::Stream side_stream(cuda::Gpu& gpu) {
   if (const auto found = streams->find(&gpu); found != streams->end()) return found->second;
   return streams->emplace(&gpu, cuda::Stream::create(gpu)).first->second;
 }
-
-class InStream {  // runs this thread's work in the stream for the duration of a scope
- public:
-  explicit InStream(const cuda::Stream& s) : outer_(cuda::Stream::current(s.gpu())) { cuda::Stream::set_current(s); }
-  ~InStream() { cuda::Stream::set_current(outer_); }
-  InStream(const InStream&) = delete;
-  InStream& operator=(const InStream&) = delete;
-
- private:
-  cuda::Stream outer_;
-};
 
 class Prefetched : public LoaderPass {
  public:
@@ -65,7 +55,7 @@ class Prefetched : public LoaderPass {
     try {
       from_->advance();
       if (from_->over) return;
-      const InStream aside(side_);
+      const cuda::InStream aside(side_);
       for (const Tensor& t : from_->batch) {
         const bool here = t && t.device().type == DeviceType::Cpu;
         next_.push_back(t ? to(here ? pin_memory(t, device_.type) : t, std::optional(device_), std::nullopt, true) : t);

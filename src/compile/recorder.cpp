@@ -1,0 +1,343 @@
+#include "compile/recorder.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cuda/runtime/runtime.h"
+
+namespace strata::graph {
+namespace {
+
+constexpr std::string_view kHarmlessReads[] = {"print", "data_ptr", "untyped_storage"};
+
+// Of a copy that has no gaps: what a graph gives calls that write.
+ValueType type_of_copy(const TensorImpl& t) {
+  Tensor copy(Ref<TensorImpl>::adopt(TensorImpl::make()));
+  copy->set_shape(t.sizes());
+  copy->set_strides_like(t);
+  ValueType type = type_of(t);
+  type.strides.assign(copy->strides, copy->strides + copy->ndim);
+  return type;
+}
+
+// 'File "a/model.py", line 12, in forward' as "model.py:12".
+std::string short_line(const std::string& line) {
+  const size_t end = line.rfind("\", line ");
+  if (end == std::string::npos) return line;
+  const size_t begin = std::max(line.find('"'), std::min(line.rfind('/', end), end)) + 1;
+  const size_t number = end + std::string_view("\", line ").size();
+  return fmt::format("{}:{}", line.substr(begin, end - begin), line.substr(number, line.find(',', number) - number));
+}
+
+std::string at(const std::string& line) { return line.empty() ? "" : " at " + line; }
+Tensor share(const TensorImpl& t) { return Ref<TensorImpl>::share(const_cast<TensorImpl*>(&t)); }
+bool same_geometry(const TensorImpl& a, const TensorImpl& b) {
+  return a.data == b.data && a.dtype == b.dtype && a.same_shape(b) &&
+         std::equal(a.strides, a.strides + a.ndim, b.strides);
+}
+
+}  // namespace
+
+bool covers_its_storage(const TensorImpl& t) {
+  return t.data == t.storage->data && t.is_dense() &&
+         static_cast<size_t>(t.numel) * size_of(t.dtype) == t.storage->requested;
+}
+std::string program_line() {
+  const auto line = cuda::program_line.load();
+  return line ? line() : std::string();
+}
+
+Recorder::Recorder(const CaptureOptions& options, bool lenient) : options_(options), lenient_(lenient) {
+  inside_composites = !options.composites;
+  for (const auto& [name, tensor] : options.states) names_.insert(name);  // these stay as they are
+}
+
+ValueId Recorder::add_input(const Tensor& t, std::string name) {
+  const ValueId id = new_value(type_of(*t), std::move(name));
+  graph_.inputs.push_back(id);
+  define_memory(*t, id);
+  return id;
+}
+
+void Recorder::add_state(const Tensor& t, std::string name, bool named) {
+  if (named) names_.erase(name);
+  const ValueId id = new_value(type_of(*t), std::move(name));
+  graph_.states.push_back({id, t, named});
+  define_memory(*t, id);
+}
+
+Graph Recorder::finish(const std::vector<Tensor>& outputs) {
+  for (const Tensor& t : outputs) {
+    STRATA_CHECK(t, Type, "capture: the program returned an undefined tensor");
+    graph_.outputs.push_back(value_of(*t));
+  }
+  for (const auto& [storage, m] : memories_)
+    if (m.writes && m.first_id != kNoValue) graph_.writes.push_back({m.first_id, m.base});
+  std::ranges::sort(graph_.writes, {}, &Graph::Write::target);
+  verify(graph_);
+  return std::move(graph_);
+}
+
+void Recorder::note_call(const OpRecord& op, Form form, const Args& args, const Tensor* outs) {
+  STRATA_CHECK(!lenient_ || (thread_state.inference_mode == modes_.inference_mode &&
+                             thread_state.anomaly_mode == modes_.anomaly_mode),
+               NotImplemented, "changes inference_mode or anomaly mode{}", at(program_line()));
+  forget_unreachable();
+  pending_ = {};
+  pending_.op = &op;
+  pending_.form = form;
+  pending_.no_grad = grad_mode_ && !thread_state.grad_mode;
+  pending_.scope = capture_scope();
+  pending_.source = short_line(program_line());
+  for (uint32_t i = 0; i < args.size; ++i) pending_.args.push_back(argument_of(op, i, args[i]));
+  targets_.clear();
+  const auto add_target = [&](const TensorImpl& t) { targets_.push_back({share(t), alias(t)}); };
+  if (form == Form::InPlace) add_target(args.tensor(0));
+  if (form == Form::Out)
+    for (uint32_t o = 0; o < op.outputs; ++o) {
+      if (outs[o]->storage) value_of(*outs[o]);  // memory of the program's own becomes a state, which runs write to
+      add_target(*outs[o]);
+    }
+  if (form == Form::Plain)
+    for (uint32_t i = 0, written = written_by(pending_); i < args.size; ++i)
+      if (written >> i & 1) {
+        STRATA_CHECK(args.is_tensor(i), NotImplemented,
+                     "capture: {} writes to a list of tensors, which a graph cannot{}", op.name, at(pending_.source));
+        add_target(args.tensor(i));
+      }
+}
+
+void Recorder::note_results(const Tensor* outs, size_t count) {
+  const bool plain = pending_.form == Form::Plain;
+  std::vector<bool> shown(count, false);
+  for (size_t k = 0; plain && k < count; ++k) {
+    if (!outs[k]) {
+      pending_.results.push_back(kNoValue);
+      continue;
+    }
+    const bool written =
+      std::ranges::any_of(targets_, [&](const Target& t) { return t.tensor.get() == outs[k].get(); });
+    shown[k] = !written;
+    pending_.results.push_back(new_value(written ? type_of_copy(*outs[k]) : type_of(*outs[k])));
+  }
+  const size_t first = pending_.results.size();
+  for (const Target& t : targets_) pending_.results.push_back(new_value(type_of_copy(*t.tensor)));
+  const std::vector<ValueId> results = pending_.results;
+  graph_.nodes.push_back(std::move(pending_));
+  for (size_t k = 0; k < targets_.size(); ++k) {
+    const TensorImpl& t = *targets_[k].tensor;
+    // squeeze_() and resize_() change the shape of the tensor, not its memory
+    if (plain && !same_geometry(t, *targets_[k].before)) show(t, results[first + k]);
+    else write(t, results[first + k]);
+  }
+  for (size_t k = 0; k < count; ++k)
+    if (shown[k]) show(*outs[k], results[k]);
+}
+
+void Recorder::reads(const Storage* memory, const char* why) {
+  const bool harmless = std::ranges::find(kHarmlessReads, why) != std::end(kHarmlessReads);
+  if (lenient_) return refuse(fmt::format("reads values of a tensor ({}){}", why, at(program_line())));
+  if (options_.allow_reads || harmless || !memories_.contains(memory)) return;
+  fail(
+    ErrorKind::Runtime,
+    fmt::format("capture: the program reads values of a tensor ({}){}. A graph cannot decide by values: use where() or "
+                "ops that stay on tensors, or allow it if the values do not matter",
+                why, at(program_line())));
+}
+void Recorder::refuse(std::string why) {
+  if (refused_.empty()) refused_ = std::move(why);
+  memories_.clear();  // the program goes on, and needs its memory
+  without_memory_.clear();
+  pending_ = {};
+  targets_.clear();
+}
+
+void Recorder::before(const OpRecord& op, Form form, const Args& args, const Tensor* outs) {
+  if (!lenient_) return note_call(op, form, args, outs);
+  if (!refused_.empty()) return;
+  try {
+    note_call(op, form, args, outs);
+  } catch (const Error& e) { refuse(e.what()); }
+}
+void Recorder::after(const OpRecord&, const Tensor* outs, size_t count) {
+  if (!lenient_) return note_results(outs, count);
+  if (!refused_.empty()) return;
+  try {
+    note_results(outs, count);
+  } catch (const Error& e) { refuse(e.what()); }
+}
+void Recorder::failed() {
+  if (lenient_) return refuse("calls an op that raises");
+  pending_ = {};
+}
+
+ValueId Recorder::owner_of(const TensorImpl& t) const {
+  const auto found = t.storage ? memories_.find(t.storage.get()) : memories_.end();
+  return found == memories_.end() ? kNoValue : found->second.first_id;
+}
+bool Recorder::has_written(const TensorImpl& t) const {
+  const auto found = t.storage ? memories_.find(t.storage.get()) : memories_.end();
+  return found != memories_.end() && found->second.writes;
+}
+
+// Without this, a capture would hold every intermediate result until it ends. Memory that only the recorder refers to cannot be an
+// argument again.
+void Recorder::forget_unreachable() {
+  if (memories_.size() < sweep_at_) return;
+  std::erase_if(memories_, [](const auto& entry) {
+    const Memory& m = entry.second;
+    if (m.first_id != kNoValue) return false;
+    std::map<const TensorImpl*, int32_t> own;  // references to each tensor from here
+    for (const View& v : m.views) ++own[v.tensor.get()];
+    for (auto& [tensor, count] : own) {
+      const auto base = own.find(tensor->base.get());
+      if (base != own.end()) ++base->second;
+    }
+    const auto only_ours = [](const auto& o) { return o.first->refs.load() == o.second; };
+    const auto of_storage =
+      static_cast<int32_t>(2 + own.size() + m.views.size());  // held, shape, tensors, their shapes
+    return std::ranges::all_of(own, only_ours) && m.held->refs.load() == of_storage;
+  });
+  sweep_at_ = std::max<size_t>(64, 2 * memories_.size());
+}
+
+ValueId Recorder::new_value(ValueType type, std::string name) {
+  const auto id = static_cast<ValueId>(graph_.values.size());
+  if (name.empty()) name = fmt::format("v{}", id);
+  while (!names_.insert(name).second) name += "_";
+  graph_.values.push_back({std::move(type), std::move(name)});
+  return id;
+}
+
+void Recorder::define_memory(const TensorImpl& t, ValueId id) {
+  if (!t.storage) {
+    without_memory_.push_back(view_of(t, id, 0));
+    return;
+  }
+  Memory& m = memories_[t.storage.get()];
+  if (m.held) {  // an alias of an input or a state that is known
+    m.views.push_back(view_of(t, id, m.writes));
+    return;
+  }
+  m.held = t.storage;
+  m.base = id;
+  m.shape = alias(t);
+  m.whole = covers_its_storage(t);
+  if (std::ranges::find(graph_.inputs, id) != graph_.inputs.end() ||
+      std::ranges::find(graph_.states, id, &Graph::State::id) != graph_.states.end())
+    m.first_id = id;
+  m.views.push_back(view_of(t, id, 0));
+}
+
+void Recorder::show(const TensorImpl& t, ValueId id) {
+  const auto found = t.storage ? memories_.find(t.storage.get()) : memories_.end();
+  if (found == memories_.end()) return define_memory(t, id);
+  found->second.views.push_back(view_of(t, id, found->second.writes));
+}
+
+ValueId Recorder::add_constant(const TensorImpl& t) {
+  add_state(share(t), fmt::format("constant_{}", constants_++), false);
+  return graph_.states.back().id;
+}
+
+ValueId Recorder::value_of(const TensorImpl& t) {
+  if (!t.storage) {
+    for (const View& v : without_memory_)
+      if (v.tensor.get() == &t) return v.id;
+    return add_constant(t);
+  }
+  const auto found = memories_.find(t.storage.get());
+  if (found == memories_.end()) return add_constant(t);
+  Memory& m = found->second;
+  const View* same = nullptr;
+  for (size_t i = m.views.size(); i-- > 0;) {
+    const View& v = m.views[i];
+    if (v.writes != m.writes && t.numel > 0) continue;
+    if (!same_geometry(*v.shape, t)) continue;
+    if (v.tensor.get() == &t) return v.id;
+    if (!same) same = &v;
+  }
+  if (same) return same->id;
+  if (!m.whole && !m.writes && is_constant(m.first_id))
+    return add_constant(t);  // another part of the program's own memory
+  return part_of_memory(m, t);
+}
+
+ValueId Recorder::part_of_memory(Memory& m, const TensorImpl& t) {
+  STRATA_CHECK(m.whole && m.shape.dtype() == t.dtype, NotImplemented,
+               "capture: a tensor {} shares memory with {}, of which a graph has no view; use a copy",
+               to_string(type_of(t)), to_string(graph_.values[m.base].type));
+  static const OpRecord& as_strided = find_op("as_strided");
+  const ValueId id = new_value(type_of(t));
+  add_node(as_strided, {ValueRef{m.base}}, t, id);
+  m.views.push_back(view_of(t, id, m.writes));
+  return id;
+}
+
+void Recorder::add_node(const OpRecord& op, std::vector<Argument> args, const TensorImpl& t, ValueId result) {
+  args.insert(args.end(),
+              {std::vector(t.shape, t.shape + t.ndim), std::vector(t.strides, t.strides + t.ndim), t.storage_offset()});
+  Node& n = graph_.nodes.emplace_back();
+  n.op = &op;
+  n.args = std::move(args);
+  n.results = {result};
+}
+
+void Recorder::write(const TensorImpl& t, ValueId value) {
+  const auto found = t.storage ? memories_.find(t.storage.get()) : memories_.end();
+  if (found == memories_.end()) return define_memory(t, value);  // out= has got new memory
+  Memory& m = found->second;
+  if (t.numel == 0) return m.views.push_back(view_of(t, value, m.writes));
+  if (same_geometry(*m.shape, t) && t.is_dense()) {
+    m.base = value;
+  } else {
+    STRATA_CHECK(m.whole && m.shape.dtype() == t.dtype, NotImplemented,
+                 "capture: a write to a tensor {}, a part of {} that a graph cannot replace; use a copy",
+                 to_string(type_of(t)), to_string(graph_.values[m.base].type));
+    static const OpRecord& scatter = find_op("as_strided_scatter");
+    const ValueType type = graph_.values[m.base].type;
+    const ValueId whole = new_value(type);
+    add_node(scatter, {ValueRef{m.base}, ValueRef{value}}, t, whole);
+    m.base = whole;
+  }
+  ++m.writes;
+  std::erase_if(m.views, [](const View& v) { return v.shape.numel() > 0; });
+  m.views.push_back(view_of(*m.shape, m.base, m.writes));
+}
+
+Argument Recorder::argument_of(const OpRecord& op, uint32_t i, const Value& v) {
+  switch (v.tag) {
+    case Tag::None: return {};
+    case Tag::Tensor: return ValueRef{value_of(*v.tensor)};
+    case Tag::Float: return v.f;
+    case Tag::Int: return v.i;
+    case Tag::Bool: return v.i != 0;
+    case Tag::Complex: return ComplexNumber{*v.complex};
+    case Tag::Ints: return std::vector<int64_t>(v.int_list().begin(), v.int_list().end());
+    case Tag::Floats: return std::vector<double>(v.float_list().begin(), v.float_list().end());
+    case Tag::Str: return std::string(v.string());
+    case Tag::DType: return v.dtype();
+    case Tag::Device: return v.device();
+    case Tag::Tensors: {
+      ValueList list;
+      for (const Tensor& t : v.tensor_list()) list.ids.push_back(t ? value_of(*t) : kNoValue);
+      return list;
+    }
+    case Tag::Generator:
+      fail(ErrorKind::NotImplemented,
+           fmt::format("capture: argument '{}' of {} is a generator, which a graph does not hold; "
+                       "use the default one",
+                       op.params[i].name, op.name));
+  }
+  return {};
+}
+
+Recorder::View Recorder::view_of(const TensorImpl& t, ValueId id, uint32_t writes) {
+  return {share(t), alias(t), id, writes};
+}
+bool Recorder::is_constant(ValueId id) const {
+  return std::ranges::any_of(graph_.states, [&](const Graph::State& s) { return s.id == id && !s.named; });
+}
+
+}  // namespace strata::graph

@@ -1,0 +1,88 @@
+// Notes the calls of a program as the nodes of a graph; for captures and replays.
+#pragma once
+#include <map>
+#include <set>
+
+#include "compile/capture.h"
+#include "dispatch/observer.h"
+
+namespace strata::graph {
+
+bool covers_its_storage(const TensorImpl& t);  // is all of it, without gaps
+std::string program_line();                    // the user's line that runs, or empty
+
+// Memory is written to, values are not: a storage has a current value (its base), and every write makes a new one. A tensor that
+// was a view of the old value is, when it is next used, computed from the new one.
+class Recorder final : public Observer {
+ public:
+  // `lenient`: a program that no graph can hold runs on, and refused() says why. Otherwise the call that a graph cannot hold throws.
+  explicit Recorder(const CaptureOptions& options, bool lenient = false);
+
+  ValueId add_input(const Tensor& t, std::string name);
+  void add_state(const Tensor& t, std::string name, bool named);
+  Graph finish(const std::vector<Tensor>& outputs);
+
+  const std::string& refused() const { return refused_; }
+  void refuse(std::string why);  // keeps the first reason
+  // The input or state whose memory this is, or kNoValue; what the program has allocated since belongs to no one.
+  ValueId owner_of(const TensorImpl& t) const;
+  bool has_written(const TensorImpl& t) const;  // the program, to its memory
+
+  void before(const OpRecord& op, Form form, const Args& args, const Tensor* outs) override;
+  void after(const OpRecord& op, const Tensor* outs, size_t count) override;
+  void failed() override;
+  void reads(const Storage* memory, const char* why) override;
+
+ private:
+  // A tensor that shows a part of a storage, and its value as of so many writes.
+  struct View {
+    Tensor tensor;  // held, so that its address stays taken
+    Tensor shape;   // as it was: the tensor may get another one
+    ValueId id;
+    uint32_t writes;
+  };
+  struct Memory {
+    Ref<Storage> held;
+    ValueId base = kNoValue;      // of the whole
+    Tensor shape;                 // of base
+    bool whole = false;           // base is all of the storage, without gaps
+    ValueId first_id = kNoValue;  // the input or state that it was at first
+    uint32_t writes = 0;
+    std::vector<View> views;  // the latest last
+  };
+  // What a call writes to, and its geometry before.
+  struct Target {
+    Tensor tensor, before;
+  };
+
+  static View view_of(const TensorImpl& t, ValueId id, uint32_t writes);
+  bool is_constant(ValueId id) const;
+  ValueId new_value(ValueType type, std::string name = {});
+  void define_memory(const TensorImpl& t, ValueId id);
+  void show(const TensorImpl& t, ValueId id);
+  ValueId add_constant(const TensorImpl& t);
+  ValueId value_of(const TensorImpl& t);
+  ValueId part_of_memory(Memory& m, const TensorImpl& t);
+  void add_node(const OpRecord& op, std::vector<Argument> args, const TensorImpl& t, ValueId result);
+  void write(const TensorImpl& t, ValueId value);
+  Argument argument_of(const OpRecord& op, uint32_t i, const Value& v);
+  void note_call(const OpRecord& op, Form form, const Args& args, const Tensor* outs);
+  void note_results(const Tensor* outs, size_t count);
+  void forget_unreachable();
+
+  const CaptureOptions& options_;
+  const bool lenient_;
+  const RareModes modes_ = thread_state;
+  const bool grad_mode_ = thread_state.grad_mode;
+  std::string refused_;
+  Graph graph_;
+  std::map<const Storage*, Memory> memories_;
+  size_t sweep_at_ = 64;  // as many memories
+  std::vector<View> without_memory_;
+  Node pending_;
+  std::vector<Target> targets_;  // of the pending call
+  std::set<std::string> names_;  // of values
+  int constants_ = 0;
+};
+
+}  // namespace strata::graph
