@@ -1,8 +1,8 @@
 """Compares every public op of the registry with PyTorch: forward, and forward with backward.
 
 usage: every_op.py [--sizes 16,10000,1000000] [--dtypes float32,bfloat16,int64] [--threads 1,4,16] [--only REGEX]
-                   [--layouts contiguous,transposed,broadcast] [--seconds N] [--again FILE.json] [--cpu-time]
-                   [--out FILE.json] [--markdown FILE.md]
+                   [--layouts contiguous,transposed,broadcast] [--seconds N] [--again FILE.json]
+                   [--missing FILE.json] [--cpu-time] [--out FILE.json] [--markdown FILE.md]
 
 The ops come from the registry and their arguments from the samples of their records (op_cases.py), so a new op is measured
 without being listed. Both libraries run in this process in turns; with several threads there is a rest between the turns,
@@ -341,6 +341,7 @@ def main():
     parser.add_argument("--threads", type=numbers, default=[2], help="numbers of threads, each case with all of them")
     parser.add_argument("--only", default="", help="a regular expression that names of ops must match")
     parser.add_argument("--again", help=f"measure only the cases with a ratio below {FLOOR} in this JSON file")
+    parser.add_argument("--missing", help="measure only the cases that this JSON file does not have")
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no case after this time")
     parser.add_argument("--cpu-time", action="store_true", help="for one thread on a machine with other work")
     parser.add_argument("--out", help="a JSON file for all rows")
@@ -372,10 +373,18 @@ def chosen_cases(options):
             for dtype in options.dtypes.split(","):
                 for layout in options.layouts.split(","):
                     cases += [(full_name, op_cases.Case(name, sample, n, layout), dtype) for n in options.sizes]
+
+    def found(file, of_interest):
+        rows = json.loads(pathlib.Path(file).read_text())["rows"]
+        known = {(r["op"], r["text"], r["layout"], r["dtype"]) for r in rows if of_interest(r)}
+        return lambda case, dtype: (case.name, case.text, case.layout, dtype) in known
+
     if options.again:
-        rows = json.loads(pathlib.Path(options.again).read_text())["rows"]
-        slow = {(r["op"], r["text"], r["layout"], r["dtype"]) for r in rows if is_slow(r)}
-        cases = [(o, c, dtype) for o, c, dtype in cases if (c.name, c.text, c.layout, dtype) in slow]
+        is_again = found(options.again, is_slow)
+        cases = [(o, c, dtype) for o, c, dtype in cases if is_again(c, dtype)]
+    if options.missing:
+        is_known = found(options.missing, lambda row: True)
+        cases = [(o, c, dtype) for o, c, dtype in cases if not is_known(c, dtype)]
     random.Random(0).shuffle(cases)
     return cases
 
