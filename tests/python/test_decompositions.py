@@ -277,3 +277,51 @@ def test_more_factors_than_rows_are_an_error():
         a = strata.ones(3, 5, requires_grad=needed)
         with pytest.raises(RuntimeError, match="tau has shape"):
             strata.ormqr(a, strata.ones(5), strata.ones(3, 2))
+
+
+@pytest.mark.parametrize("dtype", [strata.float32, strata.float64])
+@pytest.mark.parametrize(
+    "shape", [(111, 111), (112, 112), (113, 130), (128, 112), (130, 113), (177, 300), (300, 177), (257, 250)]
+)
+def test_qr_in_blocks(shape, dtype):
+    """From 112 columns on reflectors are applied in blocks of 64, of which the last may be narrow."""
+    strata.manual_seed(sum(shape))
+    a = strata.randn(*shape, dtype=dtype)
+    a[:, 5] = a[:, 70] * 2  # a reflector that is nearly nothing
+    a[:, 90] = 0
+    tolerance = 2e-5 if dtype == strata.float32 else 1e-13
+    for mode in ("reduced", "complete"):
+        q, r = strata.linalg.qr(a, mode=mode)
+        assert (q @ r - a).abs().max().item() < tolerance * a.abs().max().item()
+        assert (q.mT @ q - strata.eye(q.shape[-1], dtype=dtype)).abs().max().item() < tolerance
+        assert strata.equal(r, r.triu())
+    full = strata.randn(*shape, dtype=dtype)
+    expected = np.abs(np.linalg.qr(full.double().numpy(), mode="r"))
+    assert np.abs(np.abs(strata.linalg.qr(full).R.numpy()) - expected).max() < 10 * tolerance
+    reflectors, tau = strata.geqrf(a)
+    q = strata.linalg.qr(a, mode="complete").Q
+    for other in (strata.randn(shape[0], 7, dtype=dtype), strata.randn(shape[0], 65, dtype=dtype)):
+        for transposed in (False, True):
+            found = strata.ormqr(reflectors, tau, other, transpose=transposed)
+            assert (found - (q.mT if transposed else q) @ other).abs().max().item() < tolerance * 10
+
+
+def test_threads_share_one_matrix_and_give_the_same_bits():
+    strata.manual_seed(4)
+    a = strata.randn(400, 300)
+    square = strata.randn(400, 400) + 20 * strata.eye(400)
+    lower, sides = square.tril(), strata.randn(400, 210)
+    before = strata.get_num_threads()
+    results = []
+    try:
+        for threads in (1, 2, 3, 7):
+            strata.set_num_threads(threads)
+            results.append([
+                *strata.linalg.qr(a), *strata.geqrf(a), *strata.linalg.lu_factor(square), strata.linalg.solve(square, sides),
+                strata.linalg.solve_triangular(lower, sides, upper=False), strata.linalg.cholesky(square @ square.mT),
+                strata.ormqr(*strata.geqrf(a), sides),
+            ])  # fmt: skip
+    finally:
+        strata.set_num_threads(before)
+    for other in results[1:]:
+        assert all(strata.equal(x, y) for x, y in zip(results[0], other, strict=True))

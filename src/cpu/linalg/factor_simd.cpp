@@ -1,4 +1,4 @@
-// LU, Cholesky, triangular solves and QR. Vector loops factor a few columns; matrix products update the others, which is
+// LU, Cholesky and triangular solves. Vector loops factor a few columns; matrix products update the others, which is
 // most of the work for large matrices.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "cpu/linalg/factor_simd.cpp"
@@ -9,6 +9,7 @@
 #include <cmath>
 #include <vector>
 
+#include "base/parallel.h"
 #include "cpu/linalg/factorizations.h"
 #include "cpu/linalg/gemm.h"
 
@@ -18,7 +19,8 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 #include "cpu/vector_ops.inl"
 
-constexpr int64_t kLeaf = 16;  // columns that are factored without a product
+constexpr int64_t kLeaf = 16;            // columns that are factored without a product
+constexpr int64_t kSolveWork = 1 << 18;  // multiplications of a thread that solves
 
 // c -= a b
 template <class T>
@@ -70,9 +72,20 @@ void solve_rows(const T* a, int64_t row, int64_t column, int64_t n, bool upper, 
     for (int64_t k = 0; k < r; ++k) y[k] /= d;
   }
 }
+// The same on all threads, which take some columns of b each.
+template <class T>
+void solve_columns(const T* a, int64_t row, int64_t column, int64_t n, bool upper, bool unit, T* b, int64_t ld,
+                   int64_t r) {
+  constexpr int64_t kColumns = 64;
+  const int64_t pieces = (r + kColumns - 1) / kColumns;
+  parallel_for(pieces, std::max<int64_t>(1, kSolveWork / (n * n * kColumns)), [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k)
+      solve_rows(a, row, column, n, upper, unit, b + k * kColumns, ld, std::min(kColumns, r - k * kColumns));
+  });
+}
 template <class T>
 void solve_triangle_blocks(const T* a, int64_t row, int64_t column, int64_t n, bool upper, bool unit, T* b, int64_t r) {
-  solve_rows(a, row, column, n, upper, unit, b, r, r);
+  if (n > 0) solve_columns(a, row, column, n, upper, unit, b, r, r);
 }
 
 template <class T> struct LuRange {
@@ -95,7 +108,7 @@ template <class T> struct LuRange {
   }
   // Columns middle to end of U, in the rows of the factored columns.
   void finish_rows(int64_t begin, int64_t middle, int64_t end) const {
-    solve_rows(at(begin, begin), n, int64_t{1}, middle - begin, false, true, at(begin, middle), n, end - middle);
+    solve_columns(at(begin, begin), n, int64_t{1}, middle - begin, false, true, at(begin, middle), n, end - middle);
   }
 
  private:
@@ -182,60 +195,10 @@ template <class T> int64_t cholesky_halves(T* a, int64_t n) {
   return info;
 }
 
-template <class T> void qr_reflectors(T* a, int64_t m, int64_t n, T* tau) {
-  std::vector<T> w(static_cast<size_t>(m));
-  for (int64_t k = 0; k < std::min(m, n); ++k) {
-    T* v = a + k * n + k;
-    tau[k] = make_reflector(v, n, m - k);
-    reflect_rows(v, n, tau[k], v + 1, n, m - k, n - k - 1, w.data());
-  }
-}
-
-template <class T>
-void q_from_reflectors(const T* a, int64_t m, int64_t n, const T* tau, int64_t count, T* q, int64_t columns) {
-  std::vector<T> w(static_cast<size_t>(m));
-  std::fill_n(q, m * columns, T(0));
-  for (int64_t i = 0; i < std::min(m, columns); ++i) q[i * columns + i] = 1;
-  for (int64_t k = count; k-- > 0;)
-    reflect_rows(a + k * n + k, n, tau[k], q + k * columns, columns, m - k, columns, w.data());
-}
-
-// The reflectors are copied as rows. A few columns of b are copied as rows too, so that loops are along vectors.
-template <class T>
-void apply_reflectors(const T* a, int64_t m, int64_t n, const T* tau, int64_t count, bool transposed, T* b, int64_t r) {
-  constexpr int64_t kFewColumns = 6, kTile = 16;
-  if (r == 0) return;
-  std::vector<T> v(static_cast<size_t>(count * m)), scratch(static_cast<size_t>(m));
-  for (int64_t i0 = 0; i0 < m; i0 += kTile)
-    for (int64_t k = 0; k < count; ++k)
-      for (int64_t i = std::max(i0, k + 1); i < std::min(m, i0 + kTile); ++i)
-        v[static_cast<size_t>(k * m + i)] = a[i * n + k];
-  const bool few = r <= kFewColumns;
-  std::vector<T> rows(static_cast<size_t>(few ? m * r : 0));
-  for (int64_t i = 0; few && i < m; ++i)
-    for (int64_t j = 0; j < r; ++j) rows[static_cast<size_t>(j * m + i)] = b[i * r + j];
-  for (int64_t step = 0; step < count; ++step) {
-    const int64_t k = transposed ? step : count - 1 - step;
-    T* x = v.data() + k * m + k;
-    *x = 1;
-    if (few) {
-      for (int64_t j = 0; j < r; ++j) {
-        T* y = rows.data() + j * m + k;
-        add_scaled(y, -tau[k] * dot(x, y, m - k), x, m - k);
-      }
-    } else reflect_rows(x, 1, tau[k], b + k * r, r, m - k, r, scratch.data());
-  }
-  for (int64_t i = 0; few && i < m; ++i)
-    for (int64_t j = 0; j < r; ++j) b[i * r + j] = rows[static_cast<size_t>(j * m + i)];
-}
-
 template <class T> void fill_with_factors(Dense<T>& dense) {
   dense.lu_factor = lu_halves<T>;
   dense.cholesky_factor = cholesky_halves<T>;
   dense.solve_triangle = solve_triangle_blocks<T>;
-  dense.qr_factor = qr_reflectors<T>;
-  dense.form_q = q_from_reflectors<T>;
-  dense.apply_q = apply_reflectors<T>;
 }
 void FillFactors(Dense<float>& single, Dense<double>& twice) {
   fill_with_factors(single);

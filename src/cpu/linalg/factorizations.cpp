@@ -9,6 +9,7 @@ struct Both {
   Dense<double> twice;
   Both() {
     detail::fill_factors(single, twice);
+    detail::fill_reflectors(single, twice);
     detail::fill_spectral(single, twice);
     single.eigen_general = detail::eigen_by_qr_in_double;
     twice.eigen_general = detail::eigen_by_qr<double>;

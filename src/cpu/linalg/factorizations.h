@@ -47,6 +47,7 @@ template <class T> void apply_pivots(T* b, int64_t n, int64_t r, const int32_t* 
 
 namespace detail {  // the parts of dense_fast() for this processor
 void fill_factors(Dense<float>& single, Dense<double>& twice);
+void fill_reflectors(Dense<float>& single, Dense<double>& twice);
 void fill_spectral(Dense<float>& single, Dense<double>& twice);
 // Hessenberg form, then QR steps: with two shifts at once for real matrices, so that complex eigenvalues are exact pairs.
 template <class T> bool eigen_by_qr(T* a, int64_t n, std::complex<double>* w, std::complex<double>* z);

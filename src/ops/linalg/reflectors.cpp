@@ -79,7 +79,7 @@ STRATA_OP(geqrf, "geqrf(Tensor input) -> (Tensor a, Tensor tau)")
     set_batch_shape(*c.out(), a, {m, n});
     set_batch_shape(*c.out(1), a, {std::min(m, n)});
   })
-  .kernel("lapack", by_lapack<run_geqrf>, cpu::lapack_when<192, 128>)
+  .kernel("lapack", by_lapack<run_geqrf>, cpu::lapack_when<8192, 8192>)
   .from(Source::Lapack)
   .kernel("householder", by_blocks<run_geqrf>)
   .kernel("reference", by_reference<run_geqrf>)
@@ -162,7 +162,7 @@ STRATA_OP(_form_q, "_form_q(Tensor A, Tensor tau) -> Tensor")
                  to_string(a.sizes()));
     set_batch_shape(*c.out(), a, {a.shape[a.ndim - 2], a.shape[a.ndim - 1]});
   })
-  .kernel("lapack", by_lapack<run_form_q>, cpu::lapack_when<192, 128>)
+  .kernel("lapack", by_lapack<run_form_q>, cpu::lapack_when<8192, 8192>)
   .from(Source::Lapack)
   .kernel("householder", by_blocks<run_form_q>)
   .kernel("reference", by_reference<run_form_q>)

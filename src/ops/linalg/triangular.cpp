@@ -284,7 +284,7 @@ STRATA_OP(_linalg_qr, "_linalg_qr(Tensor A, bool complete) -> (Tensor Q, Tensor 
     set_batch_shape(*c.out(), a, {m, k});
     set_batch_shape(*c.out(1), a, {k, n});
   })
-  .kernel("lapack", by_lapack<run_qr>, cpu::lapack_when<192, 128>)
+  .kernel("lapack", by_lapack<run_qr>, cpu::lapack_when<8192, 8192>)
   .from(Source::Lapack)
   .kernel("householder", by_blocks<run_qr>)
   .kernel("reference", by_reference<run_qr>)
