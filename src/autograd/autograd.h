@@ -41,6 +41,10 @@ STRATA_API Node* record_custom(std::unique_ptr<CustomGrad> custom, std::span<con
 STRATA_API Tensor without_slope(const char* op, std::initializer_list<Tensor> inputs, Tensor out);
 STRATA_API Tensor without_derivative(const char* op, std::initializer_list<Tensor> inputs, Tensor out);
 
+// The tensor without history, as a result of `op` whose tape an earlier backward pass has used: another one raises at `freed`.
+STRATA_API Tensor used_up(const Tensor& t, const std::string& op, const std::string& freed);
+[[noreturn]] void fail_used_up(const std::string& at);
+
 // Anomaly mode: returns the user's current source line (set by the Python binding).
 STRATA_API extern std::string (*current_line)();
 

@@ -306,11 +306,8 @@ class Backward {
     CustomGrad* const custom = node.custom();
     const bool holds = node.op->saved_inputs || node.op->saved_outputs || custom;
     Reading reading(node, holds);
-    STRATA_CHECK(reading.is_fine() || custom,
-                 Runtime,  // a user's function raises when it accesses its saved tensors
-                 "Trying to backward through the graph a second time (at {}): its saved tensors have been freed. Pass "
-                 "retain_graph=True to the first backward() or grad().",
-                 node.name());
+    // A user's function raises when it accesses its saved tensors.
+    if (!reading.is_fine() && !custom) autograd::fail_used_up(node.name());
     tracing::Span span(tracing::Layer::Autograd,
                        node.op->name.c_str());  // an event may outlive a custom node and its name
     if (span.active() && custom) [[unlikely]]

@@ -29,19 +29,19 @@ void check_version(const Tensor& t, uint32_t version, const std::string& name) {
 }
 }  // namespace
 
-[[noreturn]] static void fail_freed(const std::string& name) {
+void fail_used_up(const std::string& at) {
   fail(
     ErrorKind::Runtime,
     fmt::format("Trying to backward through the graph a second time (at {}): its saved tensors have been freed. Pass "
                 "retain_graph=True to the first backward() or grad().",
-                name));
+                at));
 }
 
 std::vector<Tensor> FunctionContext::get_saved_variables() const {
   std::vector<Saved> saved;
   {
     const std::lock_guard lock(mutex_);
-    if (freed_) fail_freed(name_);
+    if (freed_) fail_used_up(name_);
     saved = saved_;
   }
   std::vector<Tensor> tensors;
@@ -141,6 +141,16 @@ class Underived : public CustomGrad {
   std::vector<Tensor> inputs_;  // shapes only
 };
 
+class UsedUp : public CustomGrad {
+ public:
+  UsedUp(std::string op, std::string freed) : op_(std::move(op)), freed_(std::move(freed)) {}
+  const char* name() const override { return op_.c_str(); }
+  std::vector<Tensor> apply(const std::vector<Tensor>&, bool) override { fail_used_up(freed_); }
+
+ private:
+  std::string op_, freed_;
+};
+
 Tensor underived(const char* op, std::initializer_list<Tensor> inputs, Tensor out, bool is_zero) {
   const bool wanted = thread_state.grad_mode &&
                       std::any_of(inputs.begin(), inputs.end(), [](const Tensor& t) { return t && t.requires_grad(); });
@@ -148,6 +158,12 @@ Tensor underived(const char* op, std::initializer_list<Tensor> inputs, Tensor ou
   return out;
 }
 }  // namespace
+
+Tensor used_up(const Tensor& t, const std::string& op, const std::string& freed) {
+  Tensor out = t->history ? detach(t) : t;
+  record_custom(std::make_unique<UsedUp>(op, freed), {}, {&out, 1});
+  return out;
+}
 
 Tensor without_slope(const char* op, std::initializer_list<Tensor> inputs, Tensor out) {
   return underived(op, inputs, std::move(out), true);
@@ -173,7 +189,7 @@ class Checkpoint : public CustomGrad {
     TensorFunction fn;
     {
       const std::lock_guard lock(mutex_);
-      if (!fn_) fail_freed(name());
+      if (!fn_) fail_used_up(name());
       inputs = inputs_;
       fn = fn_;
     }

@@ -83,11 +83,7 @@ class HookedNode : public CustomGrad {
 
   std::vector<Tensor> run_formula(const GradTuple& given, bool create_graph) const {
     // A graph of second derivatives may have used and freed the plain node.
-    const bool readable = plain_ && plain_->begin_reading();
-    STRATA_CHECK(readable, Runtime,
-                 "Trying to backward through the graph a second time (at {}): its saved tensors have been freed. Pass "
-                 "retain_graph=True to the first backward() or grad().",
-                 name());
+    if (!plain_ || !plain_->begin_reading()) autograd::fail_used_up(name());
     const Ref<Node> plain = plain_;
     struct Reading {
       Node& node;

@@ -92,10 +92,7 @@ class PackedGrad : public CustomGrad {
   }
 
   std::vector<Tensor> apply(const std::vector<Tensor>& given, bool create_graph) override {
-    STRATA_CHECK(!freed, Runtime,
-                 "Trying to backward through the graph a second time (at {}): its saved tensors have been freed. Pass "
-                 "retain_graph=True to the first backward() or grad().",
-                 name());
+    if (freed) autograd::fail_used_up(name());
     const bool kept = plain && !(plain->readers.load(std::memory_order_acquire) & Node::kFreed);
     Ref<Node> node = kept ? plain : unpacked();
     if (create_graph) plain = node;

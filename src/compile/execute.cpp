@@ -22,13 +22,15 @@ std::vector<uint32_t> uses_of(const Graph& g) {
 
 class Execution {
  public:
-  Execution(const Graph& g, std::vector<uint32_t> uses, const std::vector<Tensor>& inputs)
-      : g_(g), values_(g.values.size()), uses_(std::move(uses)) {
+  Execution(const Graph& g, std::vector<uint32_t> uses, const std::vector<bool>& overwriting,
+            const std::vector<Tensor>& inputs)
+      : g_(g), values_(g.values.size()), uses_(std::move(uses)), overwriting_(overwriting) {
     STRATA_CHECK(inputs.size() == g.inputs.size(), Value, "graph: expected {} inputs, found {}", g.inputs.size(),
                  inputs.size());
     find_dims(inputs);
     for (size_t i = 0; i < inputs.size(); ++i) values_[g.inputs[i]] = fitting(inputs[i], g.inputs[i]);
     for (const Graph::State& s : g.states) values_[s.id] = s.tensor;
+    overwrites_ = std::ranges::find(overwriting, true) != overwriting.end() && targets_share_nothing(inputs);
   }
 
   std::vector<Tensor> run(const std::vector<Tensor>& inputs) {
@@ -39,7 +41,9 @@ class Execution {
     std::vector<Tensor> outputs;
     for (const ValueId id : g_.outputs) outputs.push_back(values_[id]);
     static const OpRecord& copy = find_op("copy");
-    for (const Graph::Write& w : g_.writes) call_inplace(copy, Args(target_of(w, inputs), values_[w.value], false));
+    for (const Graph::Write& w : g_.writes)
+      if (const Tensor target = target_of(w, inputs); target.get() != values_[w.value].get())
+        call_inplace(copy, Args(target, values_[w.value], false));
     return outputs;
   }
 
@@ -103,13 +107,47 @@ class Execution {
     if (--uses_[id] == 0) values_[id] = {};
   }
 
-  // A tensor with the values of an argument that the call overwrites: itself, if nobody else can see its memory.
-  Tensor copy_for(const Node& n, uint32_t i, const Tensor& t) {
+  // Whether no other input or state has the memory of one that is written to.
+  bool targets_share_nothing(const std::vector<Tensor>& inputs) const {
+    std::vector<const Storage*> memory;
+    for (const Tensor& t : inputs) memory.push_back(t->storage.get());
+    for (const Graph::State& s : g_.states) memory.push_back(s.tensor->storage.get());
+    std::ranges::sort(memory);
+    return std::ranges::all_of(g_.writes, [&](const Graph::Write& w) {
+      return std::ranges::equal_range(memory, target_of(w, inputs)->storage.get()).size() == 1;
+    });
+  }
+  // A tensor with a value that a call overwrites: its own, if nobody needs the old value, or can see its memory.
+  Tensor copy_for(ValueId id, ValueId result, const Tensor& t) {
     static const OpRecord& clone = find_op("clone");
-    const ValueId id = std::get<ValueRef>(n.args[i]).id;
-    const bool own =
-      uses_[id] == 1 && !thread_state.grad_mode && t->refs.load() == 2 && t->storage && t->storage->refs.load() == 1;
-    return own ? t : call(clone, Args(t, Value()));
+    if (thread_state.grad_mode) return call(clone, Args(t, Value()));
+    const bool own = uses_[id] == 1 && t->refs.load() == 2 && t->storage && t->storage->refs.load() == 1;
+    return own || (overwrites_ && overwriting_[result]) ? t : call(clone, Args(t, Value()));
+  }
+  // Replaces what the call overwrites by copies, which it returns: undefined for a None in a list.
+  std::vector<Tensor> copy_overwritten(const Node& n, Args& args) {
+    std::vector<Tensor> copies;
+    const uint16_t written = n.form == Form::InPlace ? 1 : written_by(n);
+    if (!written) return copies;
+    const size_t count = n.form == Form::InPlace ? 1 : count_written(n), first = n.results.size() - count;
+    copies.reserve(count);
+    auto list = lists_.begin();
+    for (uint32_t i = 0; i < args.size; ++i) {
+      const auto* ids = std::get_if<ValueList>(&n.args[i]);
+      std::vector<Tensor>* items = ids ? &*list++ : nullptr;
+      if (!(written >> i & 1)) continue;
+      const auto replace = [&](ValueId id, const Tensor& t) {
+        return copies.emplace_back(t ? copy_for(id, n.results[first + copies.size()], t) : Tensor());
+      };
+      if (ids) {
+        for (size_t k = 0; k < items->size(); ++k) (*items)[k] = replace(ids->ids[k], (*items)[k]);
+      } else {
+        STRATA_CHECK(args.is_tensor(i), Value, "graph: {} writes to '{}', which is no tensor", n.op->name,
+                     n.op->params[i].name);
+        args[i] = Value(replace(std::get<ValueRef>(n.args[i]).id, args.share(i)));
+      }
+    }
+    return copies;
   }
 
   void run(const Node& n) {
@@ -119,23 +157,17 @@ class Execution {
     Args args;
     args.size = static_cast<uint32_t>(n.args.size());
     for (uint32_t i = 0; i < args.size; ++i) args[i] = value_of(n.args[i]);
-    const uint16_t written = written_by(n);
-    Tensor copies[kMaxOutputs];
-    size_t copied = 0;
-    for (uint32_t i = 0; i < args.size; ++i)
-      if ((written >> i & 1) || (n.form == Form::InPlace && i == 0)) {
-        STRATA_CHECK(args.is_tensor(i) && copied < kMaxOutputs, Value, "graph: {} writes to '{}', which is no tensor",
-                     n.op->name, n.op->params[i].name);
-        copies[copied] = copy_for(n, i, args.share(i));
-        args[i] = Value(copies[copied++]);
-      }
+    std::vector<Tensor> copies = copy_overwritten(n, args);
     if (n.op->returns_list && n.form == Form::Plain) {
       std::vector<Tensor> results = call_list(*n.op, args);
-      results.insert(results.end(), copies, copies + copied);
-      return keep_all(n, results);
+      STRATA_CHECK(results.size() + copies.size() == n.results.size(), Runtime,
+                   "graph: {} returned {} results; it was captured with {}", n.op->name, results.size(),
+                   n.results.size() - copies.size());
+      keep_all(n, 0, results);
+      return keep_all(n, results.size(), copies);
     }
-    Tensor results[2 * kMaxOutputs];
-    size_t count = n.op->outputs;
+    Tensor results[kMaxOutputs];
+    const size_t count = n.op->outputs;
     if (n.form == Form::InPlace) {
       results[0] = call_inplace(*n.op, args);
     } else if (n.form == Form::Out) {
@@ -146,15 +178,13 @@ class Execution {
       if (!n.op->needed && !n.results.empty() && n.results[0] != kNoValue)
         there.emplace(g_.values[n.results[0]].type.device);
       call_into(*n.op, args, results);
-      for (size_t k = 0; k < copied; ++k) results[count++] = std::move(copies[k]);
+      keep_all(n, count, copies);
     }
-    keep_all(n, std::span(results, count));
+    keep_all(n, 0, std::span(results, count));
   }
-  void keep_all(const Node& n, std::span<Tensor> results) {
-    STRATA_CHECK(results.size() == n.results.size(), Runtime, "graph: {} returned {} results; it was captured with {}",
-                 n.op->name, results.size(), n.results.size());
+  void keep_all(const Node& n, size_t first, std::span<Tensor> results) {
     for (size_t k = 0; k < results.size(); ++k)
-      if (n.results[k] != kNoValue && uses_[n.results[k]]) keep(n, n.results[k], std::move(results[k]));
+      if (const ValueId id = n.results[first + k]; id != kNoValue && uses_[id]) keep(n, id, std::move(results[k]));
   }
 
   // Whether it has the very type that was captured: the usual case, without memory for another type.
@@ -223,7 +253,9 @@ class Execution {
   const Graph& g_;
   std::vector<Tensor> values_;
   std::vector<uint32_t> uses_;  // that are still to come; those of inputs and states never end
-  std::vector<int64_t> dims_;   // by index in Graph::dims
+  const std::vector<bool>& overwriting_;
+  bool overwrites_ = false;
+  std::vector<int64_t> dims_;  // by index in Graph::dims
   // Lists that the arguments of the node that runs refer to. Reserved at once: they must not move.
   std::vector<std::vector<Tensor>> lists_;
   std::vector<std::vector<int64_t>> numbers_;
@@ -232,11 +264,11 @@ class Execution {
 }  // namespace
 
 std::vector<Tensor> run(const Graph& graph, const std::vector<Tensor>& inputs) {
-  return Execution(graph, uses_of(graph), inputs).run(inputs);
+  return Execution(graph, uses_of(graph), overwriting(graph), inputs).run(inputs);
 }
-Program::Program(Graph graph) : graph_(std::move(graph)), uses_(uses_of(graph_)) {}
+Program::Program(Graph graph) : graph_(std::move(graph)), uses_(uses_of(graph_)), overwriting_(overwriting(graph_)) {}
 std::vector<Tensor> Program::run(const std::vector<Tensor>& inputs) const {
-  return Execution(graph_, uses_, inputs).run(inputs);
+  return Execution(graph_, uses_, overwriting_, inputs).run(inputs);
 }
 
 }  // namespace strata::graph

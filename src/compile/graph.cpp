@@ -41,6 +41,16 @@ uint16_t written_by(const Node& node) {
   return mask;
 }
 
+size_t count_written(const Node& node) {
+  size_t count = 0;
+  for (uint32_t i = 0, mask = written_by(node); i < node.args.size(); ++i)
+    if (mask >> i & 1) {
+      const auto* list = std::get_if<ValueList>(&node.args[i]);
+      count += list ? list->ids.size() : 1;
+    }
+  return count;
+}
+
 namespace {
 
 template <class... T> bool is_any(const Argument& a) { return (std::holds_alternative<T>(a) || ...); }
@@ -167,9 +177,8 @@ class Verifier {
       STRATA_CHECK(!n.op->returns_list && n.results.size() == n.op->outputs && complete(), Value,
                    "graph: {} has {} out= tensors; its op has {} results", where, n.results.size(), n.op->outputs);
     else
-      STRATA_CHECK(
-        n.op->returns_list || n.results.size() == n.op->outputs + static_cast<size_t>(std::popcount(written_by(n))),
-        Value, "graph: {} has {} results; its op has {}", where, n.results.size(), n.op->outputs);
+      STRATA_CHECK(n.op->returns_list || n.results.size() == n.op->outputs + count_written(n), Value,
+                   "graph: {} has {} results; its op has {}", where, n.results.size(), n.op->outputs);
     for (const ValueId id : n.results)
       if (id != kNoValue) define(id, "result");
   }

@@ -127,7 +127,8 @@ class STRATA_API Program {
 
  private:
   Graph graph_;
-  std::vector<uint32_t> uses_;  // of each value
+  std::vector<uint32_t> uses_;     // of each value
+  std::vector<bool> overwriting_;  // likewise
 };
 
 // One graph for all sizes, of captures of one program that differ in the sizes of inputs. points[k] has the sizes of `dims` in
@@ -140,6 +141,10 @@ struct Axis {
 };
 STRATA_API Graph generalize(const std::vector<Graph>& captures, const std::vector<std::vector<int64_t>>& points,
                             const std::vector<Graph::Dim>& dims, const std::vector<Axis>& axes);
+
+// For each value: whether a run may write it to the memory of the input or state that gets it in the end. It may if nothing uses the
+// old value any more, nor a view of it, and if no later call can find that the graph does not fit (OtherResult).
+STRATA_API std::vector<bool> overwriting(const Graph& graph);
 
 // As text, a line per node.
 STRATA_API std::string to_string(const Graph& graph);
@@ -159,7 +164,23 @@ template <class F> void for_each_use(const Node& node, const F& f) {
         if (id != kNoValue) f(id);
   }
 }
+// The number of values that replace arguments (below): the last results of a call.
+STRATA_API size_t count_written(const Node& node);
 // The parameters whose arguments this call writes to (Tensor(a!)), as a mask.
 STRATA_API uint16_t written_by(const Node& node);
+// Calls f(value, result) for each value that this call overwrites, in the order of its results; both are kNoValue for a None
+// in a list. With out= it overwrites none.
+template <class F> void for_each_written(const Node& node, const F& f) {
+  if (node.form == Form::InPlace) return f(std::get<ValueRef>(node.args[0]).id, node.results[0]);
+  const uint16_t mask = written_by(node);
+  if (!mask) return;
+  size_t k = node.results.size() - count_written(node);
+  for (uint32_t i = 0; i < node.args.size(); ++i) {
+    if (!(mask >> i & 1)) continue;
+    if (const auto* list = std::get_if<ValueList>(&node.args[i]))
+      for (const ValueId id : list->ids) f(id, node.results[k++]);
+    else f(std::get<ValueRef>(node.args[i]).id, node.results[k++]);
+  }
+}
 
 }  // namespace strata::graph

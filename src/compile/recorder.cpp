@@ -49,7 +49,7 @@ std::string program_line() {
 }
 
 Recorder::Recorder(const CaptureOptions& options, bool lenient) : options_(options), lenient_(lenient) {
-  inside_composites = !options.composites;
+  inside_composites = !options.composites ? Inside::Always : lenient ? Inside::IfRecorded : Inside::Never;
   for (const auto& [name, tensor] : options.states) names_.insert(name);  // these stay as they are
 }
 
@@ -57,6 +57,7 @@ ValueId Recorder::add_input(const Tensor& t, std::string name) {
   const ValueId id = new_value(type_of(*t), std::move(name));
   graph_.inputs.push_back(id);
   define_memory(*t, id);
+  given_.push_back({t.get(), id});
   return id;
 }
 
@@ -65,6 +66,7 @@ void Recorder::add_state(const Tensor& t, std::string name, bool named) {
   const ValueId id = new_value(type_of(*t), std::move(name));
   graph_.states.push_back({id, t, named});
   define_memory(*t, id);
+  if (named) given_.push_back({t.get(), id});
 }
 
 Graph Recorder::finish(const std::vector<Tensor>& outputs) {
@@ -102,9 +104,11 @@ void Recorder::note_call(const OpRecord& op, Form form, const Args& args, const 
   if (form == Form::Plain)
     for (uint32_t i = 0, written = written_by(pending_); i < args.size; ++i)
       if (written >> i & 1) {
-        STRATA_CHECK(args.is_tensor(i), NotImplemented,
-                     "capture: {} writes to a list of tensors, which a graph cannot{}", op.name, at(pending_.source));
-        add_target(args.tensor(i));
+        if (args.is_tensor(i)) add_target(args.tensor(i));
+        else
+          for (const Tensor& t : args[i].tensor_list())
+            if (t) add_target(*t);
+            else targets_.emplace_back();
       }
 }
 
@@ -122,10 +126,11 @@ void Recorder::note_results(const Tensor* outs, size_t count) {
     pending_.results.push_back(new_value(written ? type_of_copy(*outs[k]) : type_of(*outs[k])));
   }
   const size_t first = pending_.results.size();
-  for (const Target& t : targets_) pending_.results.push_back(new_value(type_of_copy(*t.tensor)));
+  for (const Target& t : targets_) pending_.results.push_back(t.tensor ? new_value(type_of_copy(*t.tensor)) : kNoValue);
   const std::vector<ValueId> results = pending_.results;
   graph_.nodes.push_back(std::move(pending_));
   for (size_t k = 0; k < targets_.size(); ++k) {
+    if (!targets_[k].tensor) continue;
     const TensorImpl& t = *targets_[k].tensor;
     // squeeze_() and resize_() change the shape of the tensor, not its memory
     if (plain && !same_geometry(t, *targets_[k].before)) show(t, results[first + k]);
@@ -145,6 +150,32 @@ void Recorder::reads(const Storage* memory, const char* why) {
                 "ops that stay on tensors, or allow it if the values do not matter",
                 why, at(program_line())));
 }
+void Recorder::looks_at_grad(const TensorImpl& t) {
+  if (!lenient_ || !refused_.empty()) return;
+  const auto at = static_cast<size_t>(std::ranges::find(given_, &t, &Given::tensor) - given_.begin());
+  if (at == given_.size()) {
+    if (const ValueId owner = owner_of(t); owner != kNoValue && is_constant(owner))
+      refuse("uses the .grad of a tensor that is neither an argument nor a part of what the function refers to");
+    return;
+  }
+  if (given_[at].looked_at) return;
+  given_[at].looked_at = true;
+  const Tensor grad = t.shared_grad();
+  if (!grad) return;
+  if (!grad->storage || memories_.contains(grad->storage.get()))
+    return refuse("uses the .grad of a tensor that it also finds elsewhere, or that has no memory of its own");
+  if (!covers_its_storage(*grad)) return refuse("uses the .grad of a tensor that is a part of other memory");
+  const ValueId id = new_value(type_of(*grad), graph_.values[given_[at].id].name + ".grad");
+  graph_.inputs.push_back(id);
+  define_memory(*grad, id);
+  given_[at].grad = id;
+}
+void Recorder::sets_generator() {
+  const std::string what = fmt::format("sets the seed or the state of a generator{}", at(program_line()));
+  if (lenient_) return refuse(what);
+  fail(ErrorKind::NotImplemented, fmt::format("capture: the program {}, which a graph does not", what));
+}
+
 void Recorder::refuse(std::string why) {
   if (refused_.empty()) refused_ = std::move(why);
   memories_.clear();  // the program goes on, and needs its memory
@@ -170,6 +201,10 @@ void Recorder::after(const OpRecord&, const Tensor* outs, size_t count) {
 void Recorder::failed() {
   if (lenient_) return refuse("calls an op that raises");
   pending_ = {};
+}
+
+void Recorder::copies(const TensorImpl& from, const TensorImpl& to) {
+  if (from.storage && memories_.contains(from.storage.get())) define_memory(to, value_of(from));
 }
 
 ValueId Recorder::owner_of(const TensorImpl& t) const {

@@ -27,11 +27,22 @@ class Recorder final : public Observer {
   // The input or state whose memory this is, or kNoValue; what the program has allocated since belongs to no one.
   ValueId owner_of(const TensorImpl& t) const;
   bool has_written(const TensorImpl& t) const;  // the program, to its memory
+  // An input or a state, and what the program has done with its gradient (if lenient).
+  struct Given {
+    const TensorImpl* tensor;
+    ValueId id;
+    bool looked_at = false;
+    ValueId grad = kNoValue;  // that it had, an input too
+  };
+  const std::vector<Given>& given() const { return given_; }
 
   void before(const OpRecord& op, Form form, const Args& args, const Tensor* outs) override;
   void after(const OpRecord& op, const Tensor* outs, size_t count) override;
   void failed() override;
+  void copies(const TensorImpl& from, const TensorImpl& to) override;
   void reads(const Storage* memory, const char* why) override;
+  void looks_at_grad(const TensorImpl& t) override;
+  void sets_generator() override;
 
  private:
   // A tensor that shows a part of a storage, and its value as of so many writes.
@@ -79,6 +90,7 @@ class Recorder final : public Observer {
   std::map<const Storage*, Memory> memories_;
   size_t sweep_at_ = 64;  // as many memories
   std::vector<View> without_memory_;
+  std::vector<Given> given_;
   Node pending_;
   std::vector<Target> targets_;  // of the pending call
   std::set<std::string> names_;  // of values

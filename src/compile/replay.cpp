@@ -8,6 +8,7 @@
 #include <set>
 
 #include "autograd/autograd.h"
+#include "autograd/hooks.h"
 #include "autograd/node.h"
 #include "autograd/saved_hooks.h"
 #include "compile/recorder.h"
@@ -21,24 +22,24 @@ namespace {
 
 // What a call may change about a tensor besides its values. A run of the graph would not.
 struct Facts {
+  Tensor tensor, grad;  // held, so that their addresses stay taken
+  Ref<History> history;
   const Storage* storage;
   const std::byte* data;
-  const TensorImpl* grad;
-  const History* history;
   ValueType type;
   bool requires_grad;
   explicit Facts(const Tensor& t)
-      : storage(t->storage.get()),
+      : tensor(t),
+        grad(t.grad()),
+        history(t->history),
+        storage(t->storage.get()),
         data(t->data),
-        grad(t.grad().get()),
-        history(t->history.get()),
         type(type_of(*t)),
         requires_grad(t->requires_grad) {}
 };
 // What changed, or null. The history changes with recorded writes, which a graph has.
-const char* change(const Facts& before, const Tensor& t, bool written) {
-  const Facts now(t);
-  if (now.grad != before.grad) return "changes the .grad of a tensor (backward() inside)";
+const char* change(const Facts& before, bool written) {
+  const Facts now(before.tensor);
   if (now.storage != before.storage || now.data != before.data || now.type != before.type)
     return "changes the memory or the shape of a tensor (set_data, resize_, .data = ...)";
   if (now.requires_grad != before.requires_grad && !written) return "changes requires_grad of a tensor";
@@ -47,24 +48,33 @@ const char* change(const Facts& before, const Tensor& t, bool written) {
 
 using TapeNode = strata::Node;
 
-// What the tape of the outputs has that a graph would not record: functions of the user, hooks, retained gradients. Empty: nothing.
-std::string beyond_ops(const std::vector<Tensor>& outputs, uint64_t first_order) {
+// The tape of one result, as far as the call has recorded it.
+struct Tape {
+  // backward() has used it: the first node that another backward() finds without what it had saved.
+  const TapeNode* freed = nullptr;
+  std::string
+    beyond_ops;  // what a graph would not record: functions of the user, hooks, retained gradients. Empty: nothing
+};
+Tape tape_of(const Tensor& output, uint64_t first_order) {
+  Tape tape;
   std::set<const TapeNode*> seen;
   std::vector<const TapeNode*> open;
   const auto visit = [&](const TapeNode* n) {
     if (n && n->order >= first_order && seen.insert(n).second) open.push_back(n);
   };
-  for (const Tensor& t : outputs) visit(node_of(*t));
+  visit(node_of(*output));
   while (!open.empty()) {
     const TapeNode* n = open.back();
     open.pop_back();
-    if (n->custom()) return fmt::format("records a gradient that is no op's ({})", n->name());
-    if (n->rare && (!n->rare->hooks.empty() || !n->rare->retained.empty()))
-      return fmt::format("has a hook or retain_grad() on a result of {}", n->name());
+    const bool freed = n->readers.load(std::memory_order_acquire) & TapeNode::kFreed;
+    if (freed && (!tape.freed || tape.freed->order < n->order)) tape.freed = n;
+    if (n->custom()) tape.beyond_ops = fmt::format("records a gradient that is no op's ({})", n->name());
+    else if (n->rare && (!n->rare->hooks.empty() || !n->rare->retained.empty()))
+      tape.beyond_ops = fmt::format("has a hook or retain_grad() on a result of {}", n->name());
     for (const TapeNode::Edge& e : n->edges) visit(e.node.get());
     for (const TapeNode::Edge& e : n->list_edges) visit(e.node.get());
   }
-  return {};
+  return tape;
 }
 
 // The order that the next node of this thread gets.
@@ -179,50 +189,115 @@ std::vector<int64_t> Recording::sharing_of(std::span<const Tensor> inputs) const
 std::vector<Tensor> Recording::follow(const Program& f, const std::vector<Tensor>& inputs) {
   const CaptureOptions options{.states = states_};
   Recorder recorder(options, true);
-  std::vector<std::pair<Tensor, Facts>> facts;
-  std::vector<const TensorImpl*> objects;  // by value id
+  std::vector<Facts> facts;  // by value id
   for (const Tensor& t : inputs) {
-    recorder.add_input(t, fmt::format("input_{}", objects.size()));
-    facts.emplace_back(t, t);
-    objects.push_back(t.get());
+    recorder.add_input(t, fmt::format("input_{}", facts.size()));
+    facts.emplace_back(t);
   }
   for (const auto& [name, t] : states_) {
     recorder.add_state(t, name, true);
-    facts.emplace_back(t, t);
-    objects.push_back(t.get());
+    facts.emplace_back(t);
   }
-  const auto is_given = [&](ValueId id) { return id < objects.size(); };
+  const auto is_given = [&](ValueId id) { return id < facts.size(); };
   const uint64_t first_order = next_order();
   std::vector<Tensor> outputs;
   {
     const Observing observing(recorder);
     outputs = f(inputs);
   }
-  for (const auto& [tensor, before] : facts)
-    if (const char* what = change(before, tensor, recorder.has_written(*tensor))) recorder.refuse(what);
+  for (const Facts& before : facts) {
+    if (const char* what = change(before, recorder.has_written(*before.tensor))) recorder.refuse(what);
+    records_ |= before.history.get() != before.tensor->history.get();
+  }
   for (const Tensor& t : outputs) {
-    const auto same = static_cast<ValueId>(std::ranges::find(objects, t.get()) - objects.begin());
+    const auto found = std::ranges::find(facts, t.get(), [](const Facts& f) { return f.tensor.get(); });
+    const auto same = static_cast<ValueId>(found - facts.begin());
     same_as_.push_back(is_given(same) ? same : kNoValue);
+    used_up_.emplace_back();
+    if (is_given(same)) continue;
     const ValueId owner = recorder.owner_of(*t);
-    if (!is_given(same) && owner != kNoValue && (recorder.has_written(*t) || !is_given(owner)))
+    if (owner != kNoValue && (recorder.has_written(*t) || !is_given(owner)))
       recorder.refuse(
         "returns a tensor that shares memory with one that it writes to, or that it did not compute by ops");
+    if (!t.requires_grad()) continue;
+    Tape tape = tape_of(t, first_order);
+    if (tape.freed) {
+      used_up_.back() = {node_of(*t)->name(), tape.freed->name()};
+    } else {
+      records_ = true;
+      if (!tape.beyond_ops.empty()) recorder.refuse(std::move(tape.beyond_ops));
+    }
   }
-  if (std::string why = beyond_ops(outputs, first_order); !why.empty()) recorder.refuse(std::move(why));
+  std::vector<Tensor> results = outputs;  // and the gradients that it leaves
+  const auto grad_before = [&](ValueId id) { return facts[id].grad; };
+  for (const Recorder::Given& g : recorder.given())
+    if (g.looked_at && recorder.refused().empty()) {
+      gradients_.push_back({.of = g.id, .was = grad_before(g.id).get() != nullptr});
+      if (const char* why = gradients_.back().note(facts[g.id].tensor, grad_before(g.id), results))
+        recorder.refuse(why);
+    }
+  for (size_t i = outputs.size(); i < results.size(); ++i)
+    if (recorder.owner_of(*results[i]) != kNoValue)
+      recorder.refuse("leaves a .grad that shares memory with another tensor");
   if (recorder.refused().empty()) {
     try {
-      Graph graph = recorder.finish(outputs);
+      Graph graph = recorder.finish(results);
       for (const Graph::State& s : graph.states)
-        for (const auto& [tensor, before] : facts)
-          if (!s.named && before.grad == s.tensor.get()) recorder.refuse("uses the .grad of a tensor");
+        for (const Facts& before : facts)
+          if (!s.named && before.grad.get() == s.tensor.get()) recorder.refuse("uses the .grad of a tensor");
+      keep_used_gradients(graph, recorder);
       for (const Graph::Write& w : graph.writes)
-        if (!is_given(w.target)) recorder.refuse("writes to a tensor that it made without ops, such as tensor([...])");
+        if (!is_given(w.target) && std::ranges::find(graph.inputs, w.target) == graph.inputs.end())
+          recorder.refuse("writes to a tensor that it made without ops, such as tensor([...])");
       fuses_ = std::ranges::any_of(graph.values, [](const Graph::Value& v) { return may_be_deferred(v.type); });
       program_ = std::make_shared<const graph::Program>(std::move(graph));
     } catch (const Error& e) { recorder.refuse(e.what()); }
   }
   if (!recorder.refused().empty()) refuse(recorder.refused());
   return outputs;
+}
+
+// Why a graph cannot leave the gradient that a tensor has now, or null. A new one becomes one of the results.
+const char* Recording::Gradient::note(const Tensor& t, const Tensor& before, std::vector<Tensor>& results) {
+  const Tensor now = t.grad();
+  if (has_hooks(*t)) return "uses the .grad of a tensor with hooks";
+  if (!now) {
+    becomes = before ? Becomes::None : Becomes::Same;
+    return nullptr;
+  }
+  const bool same =
+    before && (now.get() == before.get() || (now->storage.get() == before->storage.get() && now->data == before->data &&
+                                             type_of(*now) == type_of(*before)));
+  if (same) return nullptr;
+  if (now->extra) return "leaves a sparse .grad";
+  if (now.requires_grad()) return "leaves a .grad with a gradient of its own (create_graph=True)";
+  becomes = Becomes::Result;
+  result = static_cast<size_t>(std::ranges::find(results, now.get(), [](const Tensor& r) { return r.get(); }) -
+                               results.begin());
+  if (result == results.size()) results.push_back(now);
+  return nullptr;
+}
+
+// Gradients of earlier calls whose values nobody uses are no inputs: zero_grad() was called before anything else.
+void Recording::keep_used_gradients(Graph& graph, const Recorder& recorder) {
+  std::vector<bool> used(graph.values.size(), false);
+  for (const graph::Node& n : graph.nodes) for_each_use(n, [&](ValueId id) { used[id] = true; });
+  for (const ValueId id : graph.outputs) used[id] = true;
+  for (const Graph::Write& w : graph.writes) used[w.target] = used[w.value] = true;
+  for (const Recorder::Given& g : recorder.given()) {
+    if (g.grad == kNoValue) continue;
+    if (!used[g.grad]) {
+      std::erase(graph.inputs, g.grad);
+      continue;
+    }
+    used_gradients_.emplace_back(g.id, graph.values[g.grad].type);
+  }
+  // in the order of the graph's inputs
+  const auto place = [&](const auto& entry) {
+    const auto g = std::ranges::find(recorder.given(), entry.first, &Recorder::Given::id);
+    return std::ranges::find(graph.inputs, g->grad) - graph.inputs.begin();
+  };
+  std::ranges::sort(used_gradients_, {}, place);
 }
 
 void Recording::refuse(const std::string& why) {
@@ -254,7 +329,29 @@ std::string Recording::objection(std::span<const Tensor> inputs) const {
   for (size_t i = 0; i < states_.size(); ++i)
     if (!state_facts_[i].same_type(*states_[i].second) || !state_facts_[i].same_memory(*states_[i].second))
       return states_[i].first;
-  return {};
+  for (const Gradient& g : gradients_)
+    if (const Tensor& t = given(g.of, inputs); (t->shared_grad().get() != nullptr) != g.was || has_hooks(*t))
+      return "whether a tensor has a .grad, or hooks";
+  return used_gradients_.empty() || gradients_fit(inputs) ? "" : "a .grad";
+}
+
+const Tensor& Recording::given(ValueId id, std::span<const Tensor> inputs) const {
+  return id < inputs.size() ? inputs[id] : states_[id - inputs.size()].second;
+}
+// Whether the gradients that the graph uses have the types that they had, and memory that nothing else has.
+bool Recording::gradients_fit(std::span<const Tensor> inputs) const {
+  std::vector<const Storage*> memory;
+  for (const Tensor& t : inputs) memory.push_back(t->storage.get());
+  for (const auto& [name, t] : states_) memory.push_back(t->storage.get());
+  std::vector<Ref<TensorImpl>> grads;
+  for (const auto& [id, type] : used_gradients_) {
+    const Ref<TensorImpl>& grad = grads.emplace_back(given(id, inputs)->shared_grad());
+    if (grad->extra || !grad->storage || type_of(*grad) != type || !covers_its_storage(*grad)) return false;
+    memory.push_back(grad->storage.get());
+  }
+  std::ranges::sort(memory);
+  return std::ranges::all_of(
+    grads, [&](const auto& g) { return std::ranges::equal_range(memory, g->storage.get()).size() == 1; });
 }
 
 bool Recording::audit_is_due() {
@@ -266,7 +363,9 @@ void Recording::compare(const Recording& again, std::string_view advice) {
   Difference changed{again.refused()};
   if (const auto known = program(); changed.what.empty() && known)
     changed = difference(known->graph(), again.program()->graph());
-  if (changed.what.empty() && again.same_as_ != same_as_) changed.what = "returns other objects than before";
+  if (changed.what.empty() && (again.same_as_ != same_as_ || again.used_up_ != used_up_))
+    changed.what = "returns other objects than before";
+  if (changed.what.empty() && again.gradients_ != gradients_) changed.what = "leaves other gradients than before";
   if (changed.what.empty()) return;
   refuse(fmt::format("differs from call to call: {}", changed.what));
   STRATA_CHECK(
@@ -287,8 +386,8 @@ std::shared_ptr<LaunchedProgram> Recording::launchable(const std::vector<Tensor>
     if (work_) return work_->fits() ? work_ : nullptr;
     current = program_;
   }
-  std::vector<bool> unused;
-  for (const ValueId same : same_as_) unused.push_back(same != kNoValue);
+  std::vector<bool> unused(current->graph().outputs.size(), false);
+  for (size_t i = 0; i < same_as_.size(); ++i) unused[i] = same_as_[i] != kNoValue;
   std::shared_ptr<LaunchedProgram> work;  // made without the lock: an op of the user may wait for another thread
   std::string error;
   try {
@@ -305,8 +404,17 @@ std::shared_ptr<LaunchedProgram> Recording::launchable(const std::vector<Tensor>
 }
 
 std::optional<std::vector<Tensor>> Recording::replay(const std::vector<Tensor>& inputs) {
-  if (const auto work = launchable(inputs)) {
-    std::vector<Tensor> outputs = work->run(inputs);
+  if (used_gradients_.empty()) return replay(inputs, inputs);
+  std::vector<Tensor> with_grads = inputs;
+  for (const auto& [id, type] : used_gradients_) with_grads.push_back(given(id, inputs).grad());
+  return replay(inputs, with_grads);
+}
+std::optional<std::vector<Tensor>> Recording::replay(const std::vector<Tensor>& inputs,
+                                                     const std::vector<Tensor>& graph_inputs) {
+  std::optional<autograd::NoGrad> off;
+  if (!records_) off.emplace();
+  if (const auto work = launchable(graph_inputs)) {
+    std::vector<Tensor> outputs = work->run(graph_inputs);
     ++launched_;
     return finished(std::move(outputs), inputs);
   }
@@ -317,7 +425,7 @@ std::optional<std::vector<Tensor>> Recording::replay(const std::vector<Tensor>& 
   try {
     std::optional<Deferral> deferral;
     if (fuses_) deferral.emplace();
-    outputs = current->run(inputs);
+    outputs = current->run(graph_inputs);
     if (deferral) deferral->finish();
   } catch (const OtherResult& e) {  // nothing was written yet
     refuse(e.what());
@@ -327,21 +435,24 @@ std::optional<std::vector<Tensor>> Recording::replay(const std::vector<Tensor>& 
   outputs = finished(std::move(outputs), inputs);
   const std::lock_guard lock(mutex_);
   if (launch_ == Launch::Unknown) {  // the kernels are compiled now
-    bool records = false;
-    for (size_t i = 0; i < outputs.size(); ++i) records |= same_as_[i] == kNoValue && outputs[i]->requires_grad;
-    const char* why = records ? "gradients are recorded" : LaunchedProgram::objection(current->graph());
+    const char* why = records_ ? "gradients are recorded" : LaunchedProgram::objection(current->graph());
     launch_ = why ? Launch::Impossible : Launch::Possible;
     if (why) why_not_launched_ = why;
   }
   return outputs;
 }
 
-// The results of a replayed call, with the objects that it was given in their places.
+// The results of a replayed call, with the objects that it was given in their places; the gradients go to their tensors.
 std::vector<Tensor> Recording::finished(std::vector<Tensor> outputs, const std::vector<Tensor>& inputs) {
   ++replayed_;
-  for (size_t i = 0; i < outputs.size(); ++i)
-    if (const ValueId same = same_as_[i]; same != kNoValue)
-      outputs[i] = same < inputs.size() ? inputs[same] : states_[same - inputs.size()].second;
+  for (const Gradient& g : gradients_)
+    if (g.becomes != Gradient::Becomes::Same)
+      Tensor(given(g.of, inputs)).set_grad(g.becomes == Gradient::Becomes::None ? Tensor() : outputs[g.result]);
+  outputs.resize(same_as_.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (same_as_[i] != kNoValue) outputs[i] = given(same_as_[i], inputs);
+    else if (const auto& [op, freed] = used_up_[i]; !op.empty()) outputs[i] = autograd::used_up(outputs[i], op, freed);
+  }
   return outputs;
 }
 

@@ -12,6 +12,8 @@
 
 namespace strata::graph {
 
+class Recorder;
+
 // The first difference between two captures of a program, in words: "mul at model.py:7 got other=0.5; it got 0.25 before". Nothing
 // differs if `what` is empty. If `seen_by_runs`, it is the type of a result, which runs of the graph check.
 struct Difference {
@@ -71,6 +73,19 @@ class STRATA_API Recording {
     bool same_type(const TensorImpl& t) const;
     bool same_memory(const TensorImpl& t) const { return t.storage.get() == storage && t.data == data; }
   };
+  // What the call does to the .grad of an input or a state.
+  struct Gradient {
+    ValueId of;
+    bool was;  // there before the call
+    enum class Becomes : uint8_t { Same, None, Result } becomes = Becomes::Same;
+    size_t result = 0;  // of the graph
+    bool operator==(const Gradient&) const = default;
+    const char* note(const Tensor& t, const Tensor& before, std::vector<Tensor>& results);
+  };
+  void keep_used_gradients(Graph& graph, const Recorder& recorder);
+  const Tensor& given(ValueId id, std::span<const Tensor> inputs) const;
+  bool gradients_fit(std::span<const Tensor> inputs) const;
+  std::optional<std::vector<Tensor>> replay(const std::vector<Tensor>& inputs, const std::vector<Tensor>& graph_inputs);
   std::vector<int64_t> sharing_of(std::span<const Tensor> inputs) const;
   std::shared_ptr<LaunchedProgram> launchable(const std::vector<Tensor>& inputs);
   std::vector<Tensor> finished(std::vector<Tensor> outputs, const std::vector<Tensor>& inputs);
@@ -80,7 +95,12 @@ class STRATA_API Recording {
   std::vector<int64_t> sharing_;  // of memory and objects, among inputs and states
   Switches switches_;
   std::vector<ValueId> same_as_;  // for each output: the input or state that is the same object; kNoValue: it is new
-  bool fuses_ = false;            // some ops are large enough to be deferred
+  // For each output whose tape backward() has used: its op, and the op whose saved values it has freed first.
+  std::vector<std::pair<std::string, std::string>> used_up_;
+  std::vector<Gradient> gradients_;                            // those that the program has looked at or set
+  std::vector<std::pair<ValueId, ValueType>> used_gradients_;  // inputs of the graph, after those of the program
+  bool records_ = false;                                       // the call leaves a tape that is still to be used
+  bool fuses_ = false;                                         // some ops are large enough to be deferred
   uint64_t calls_ = 1;
   std::atomic<uint64_t> replayed_ = 0, launched_ = 0;
   enum class Launch : uint8_t { Unknown, Possible, Impossible } launch_ = Launch::Unknown;

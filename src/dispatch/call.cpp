@@ -381,14 +381,19 @@ static Args with_recorded_value(const OpRecord& op, const Args& args) {
 }
 
 // Whether an observer sees the calls inside a composite instead of it.
-static bool seen_inside() { return thread_state.autocast || thread_state.observed == 2; }
+static bool seen_inside(const Args& args) {
+  using enum Observer::Inside;
+  const auto inside = static_cast<Observer::Inside>(thread_state.observed);
+  return thread_state.autocast || inside == Always ||
+         (inside == IfRecorded && thread_state.grad_mode && wants_grad(args));
+}
 
 // In a rare mode, or of an op that is told whether it is recorded.
 [[gnu::noinline]] static void call_specially(const OpRecord& op, const Args& args, Tensor* outs) {
   if (thread_state.autocast)  // before anything is recorded: casts are ops with gradients of their own
     if (autocast::call_with_casts(op, args, outs)) return;
   if (op.recorded_param && !args[op.recorded_param]) return call_specially(op, with_recorded_value(op, args), outs);
-  if (thread_state.observed && !(seen_inside() && composite_of(op, args))) {
+  if (thread_state.observed && !(seen_inside(args) && composite_of(op, args))) {
     ObservedCall seen(op, Form::Plain, args, nullptr);
     call_into(op, args, outs);
     return seen.done(outs, op.outputs);
@@ -412,7 +417,7 @@ Tensor call(const OpRecord& op, const Args& args) {
 }
 
 std::vector<Tensor> call_list(const OpRecord& op, const Args& args) {
-  if (thread_state.observed && !seen_inside()) [[unlikely]] {
+  if (thread_state.observed && !seen_inside(args)) [[unlikely]] {
     ObservedCall seen(op, Form::Plain, args, nullptr);
     std::vector<Tensor> list = call_list(op, args);
     seen.done(list.data(), list.size());
@@ -432,6 +437,11 @@ std::vector<Tensor> call_list(const OpRecord& op, const Args& args) {
 static void store(const Tensor& value, TensorImpl& target) {
   static const OpRecord& copy = find_op("copy");
   Tensor out = Ref<TensorImpl>::share(&target);
+  if (thread_state.observed) [[unlikely]] {  // inside a composite
+    ObservedCall seen(copy, Form::InPlace, Args(out, value, false), nullptr);
+    store(value, target);
+    return seen.done(&out, 1);
+  }
   need_values(target.storage.get(), "copy");
   run_kernel(Call{copy, Args(out, value, false), &out});
 }
@@ -458,7 +468,9 @@ class OldValues {
  private:
   static Tensor old_value(const TensorImpl& t, bool values) {
     Tensor old = values ? clone_values(t) : shape_only(t);
-    if (!values) {
+    if (values) {
+      note_copy(t, *old);
+    } else {
       old->storage = t.storage;
       old->data = t.data;
     }
@@ -519,7 +531,7 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
     const autocast::Off off;
     return call_inplace(op, args);
   }
-  if (thread_state.observed && !(seen_inside() && composite_of(op, args))) [[unlikely]] {
+  if (thread_state.observed && !(seen_inside(args) && composite_of(op, args))) [[unlikely]] {
     ObservedCall seen(op, Form::InPlace, args, nullptr);
     Tensor self = call_inplace(op, args);
     seen.done(&self, 1);

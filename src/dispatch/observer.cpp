@@ -11,7 +11,7 @@ void hide() {
   own_read_observer = nullptr;
 }
 void show() {
-  thread_state.observed = observer->inside_composites ? 2 : 1;
+  thread_state.observed = static_cast<uint8_t>(observer->inside_composites);
   own_read_observer = observer;
 }
 
@@ -28,6 +28,10 @@ Observing::~Observing() {
   promising.fetch_sub(1, std::memory_order_relaxed);
   hide();
   observer = nullptr;
+}
+
+void note_copy(const TensorImpl& from, const TensorImpl& to) {
+  if (observer) observer->copies(from, to);
 }
 
 ObservedCall::ObservedCall(const OpRecord& op, Form form, const Args& args, const Tensor* outs) : op_(op) {

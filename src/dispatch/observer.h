@@ -6,14 +6,18 @@
 namespace strata {
 
 // Gets the calls of one thread, but not those made inside another call. The calls inside a composite are seen instead of it while
-// autocast is on, which may cast them, or if `inside_composites`.
+// autocast is on, which may cast them, or as `inside_composites` says.
 struct STRATA_API Observer : ReadObserver {
+  // IfRecorded: those whose gradient is recorded, since backward() uses values from inside.
+  enum class Inside : uint8_t { Never = 1, Always = 2, IfRecorded = 3 };  // RareModes::observed
   // `outs` are the out= tensors of Form::Out.
   virtual void before(const OpRecord& op, Form form, const Args& args, const Tensor* outs) = 0;
   // `outs` are the results, in place the written tensor. Not called if the call throws; failed() is.
   virtual void after(const OpRecord& op, const Tensor* outs, size_t count) = 0;
   virtual void failed() = 0;
-  bool inside_composites = false;
+  // The tape keeps the values of `from`, which the call that is running overwrites, in `to`.
+  virtual void copies(const TensorImpl& from, const TensorImpl& to) = 0;
+  Inside inside_composites = Inside::Never;
   // reads(): values are read on the host outside of all calls.
 };
 
@@ -27,6 +31,7 @@ class STRATA_API Observing {
 };
 
 // begin internal
+void note_copy(const TensorImpl& from, const TensorImpl& to);  // for Observer::copies
 // A call that the observer sees. Dispatch makes one if thread_state.observed; nothing inside it is seen.
 class ObservedCall {
  public:

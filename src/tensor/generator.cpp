@@ -2,7 +2,15 @@
 
 #include <random>
 
+#include "tensor/promise.h"
+
 namespace strata {
+namespace {
+void tell() {
+  if (promising.load(std::memory_order_relaxed)) [[unlikely]]
+    tell_of_generator();
+}
+}  // namespace
 
 Generator::Draw Generator::reserve(uint64_t blocks) {
   std::lock_guard lock(mutex_);
@@ -12,6 +20,7 @@ Generator::Draw Generator::reserve(uint64_t blocks) {
 }
 
 void Generator::manual_seed(uint64_t seed) {
+  tell();
   std::lock_guard lock(mutex_);
   seed_ = seed;
   position_ = 0;
@@ -36,6 +45,7 @@ Generator::State Generator::state() const {
 }
 
 void Generator::set_state(State s) {
+  tell();
   std::lock_guard lock(mutex_);
   seed_ = s.seed;
   position_ = s.position;

@@ -24,6 +24,13 @@ void keep_promises(const Storage* s, const char* why) {
   if (Promiser* other = promiser_of(*s)) other->keep(why);
 }
 
+void tell_of_grad(const TensorImpl& t) {
+  if (own_read_observer) own_read_observer->looks_at_grad(t);
+}
+void tell_of_generator() {
+  if (own_read_observer) own_read_observer->sets_generator();
+}
+
 void drop_promise(Storage& s) {
   if (Promiser* promiser = promiser_of(s)) promiser->drop(s);
   set_promiser(s, nullptr);

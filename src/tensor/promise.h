@@ -8,6 +8,8 @@
 
 namespace strata {
 
+struct TensorImpl;
+
 // Computes the values of promised storages. Objects of this type are never destroyed, so that any thread may call them.
 struct STRATA_API Promiser {
   // Computes all values that it has promised. `why` is for reports: the name of the op or method that needs them.
@@ -47,9 +49,11 @@ inline void set_promiser(Storage& s, Promiser* promiser) {
   }
 }
 
-// Is told of this thread's reads; a thread that has one counts in `promising`.
+// Is told what this thread looks at besides the arguments of ops; a thread that has one counts in `promising`.
 struct STRATA_API ReadObserver {
   virtual void reads(const Storage* memory, const char* why) = 0;
+  virtual void looks_at_grad(const TensorImpl& t) = 0;  // before it gets t.grad, for any use
+  virtual void sets_generator() = 0;                    // it is about to move a generator to another position
 
  protected:
   ~ReadObserver() = default;
@@ -64,5 +68,8 @@ inline void need_values(const Storage* s, const char* why) {
   if (promising.load(std::memory_order_relaxed)) [[unlikely]]
     keep_promises(s, why);
 }
+
+[[gnu::cold]] void tell_of_grad(const TensorImpl& t);
+[[gnu::cold]] void tell_of_generator();
 
 }  // namespace strata

@@ -153,7 +153,12 @@ int64_t Tensor::stride(int64_t d) const {
   return t.strides[normalize_dim(d, t.ndim, "stride")];
 }
 
-Tensor Tensor::grad() const { return checked().shared_grad(); }
+Tensor Tensor::grad() const {
+  const TensorImpl& t = checked();
+  if (promising.load(std::memory_order_relaxed)) [[unlikely]]
+    tell_of_grad(t);
+  return t.shared_grad();
+}
 void Tensor::set_grad(Tensor g) { checked().swap_grad(g); }
 
 void TensorImpl::keep_version(uint32_t version) {

@@ -7,6 +7,7 @@
 #include "autograd/autograd.h"
 #include "base/checked.h"
 #include "base/host_memory.h"
+#include "base/parallel.h"
 #include "cpu/movement/copy.h"
 #include "cpu/reference.h"
 #include "ops/geometry.h"
@@ -90,6 +91,42 @@ Tensor repeated_on_device(const Tensor& counts, std::optional<int64_t> output_si
                "repeat_interleave: allocated size {} does not match required size {}", output_size.value_or(0), total);
   return to(search_core(ends, arange(total, DType::I64), {}, true, false), dtype);
 }
+
+// Chunks of counts are added, then each chunk writes its indices from the sum of those before it on.
+Tensor repeated_on_host(const Tensor& counts, std::optional<int64_t> output_size) {
+  constexpr int64_t kChunk = 4096;
+  const int64_t n = counts.numel(), chunks = (n + kChunk - 1) / kChunk;
+  const Tensor dense = contiguous(counts);
+  const int64_t* count = dense.data<int64_t>();
+  std::vector<int64_t> ends(static_cast<size_t>(chunks));
+  parallel_for(chunks, 4, [&](int64_t begin, int64_t end) {
+    for (int64_t k = begin; k < end; ++k) {
+      Checked sum = 0;
+      for (int64_t i = k * kChunk; i < std::min(n, (k + 1) * kChunk); ++i) {
+        STRATA_CHECK(count[i] >= 0, Runtime, "repeat_interleave: repeats can not be negative, got {}", count[i]);
+        sum += count[i];
+      }
+      ends[static_cast<size_t>(k)] = sum.get();
+    }
+  });
+  Checked total = 0;
+  for (int64_t& end : ends) end = (total += end).get();
+  const int64_t size = total.get();
+  STRATA_CHECK(!output_size || *output_size == size, Runtime,
+               "repeat_interleave: allocated size {} does not match required size {}", output_size.value_or(0), size);
+  check_host_memory(size, sizeof(int64_t), "repeat_interleave");
+  const Tensor index = make_tensor(Shape(std::array{size}), DType::I64);
+  int64_t* out = index.data<int64_t>();
+  const int64_t grain = std::max<int64_t>(1, (1 << 15) * chunks / std::max<int64_t>(1, n + size));
+  parallel_for(chunks, grain, [&](int64_t begin, int64_t end) {
+    int64_t* at = out + (begin ? ends[static_cast<size_t>(begin - 1)] : 0);
+    for (int64_t i = begin * kChunk; i < std::min(n, end * kChunk); ++i) {
+      if (count[i] == 1) *at++ = i;
+      else at = std::fill_n(at, count[i], i);
+    }
+  });
+  return index;
+}
 }  // namespace
 
 STRATA_OP(repeat, "repeat(Tensor input, int[] repeats) -> Tensor")
@@ -155,20 +192,7 @@ STRATA_OP(repeat_interleave, "repeat_interleave(Tensor repeats, *, int? output_s
                  to_string(repeats.shape()));
     const Tensor counts = as_index(repeats, "repeat_interleave");
     if (counts.device().type != DeviceType::Cpu) return repeated_on_device(counts, output_size, repeats.dtype());
-    Checked total = 0;
-    for (int64_t i = 0; i < counts.numel(); ++i) {
-      const int64_t n = counts.data<int64_t>()[i];
-      STRATA_CHECK(n >= 0, Runtime, "repeat_interleave: repeats can not be negative, got {}", n);
-      total += n;
-    }
-    const int64_t size = total.get();
-    STRATA_CHECK(!output_size || *output_size == size, Runtime,
-                 "repeat_interleave: allocated size {} does not match required size {}", output_size.value_or(0), size);
-    check_host_memory(size, sizeof(int64_t), "repeat_interleave");
-    const Tensor index = make_tensor(Shape(std::array{size}), DType::I64);
-    int64_t* at = index.data<int64_t>();
-    for (int64_t i = 0; i < counts.numel(); ++i) at = std::fill_n(at, counts.data<int64_t>()[i], i);
-    return to(placed(index), repeats.dtype());
+    return to(placed(repeated_on_host(counts, output_size)), repeats.dtype());
   })
   .no_out()
   .samples({"i3(4)"})

@@ -10,6 +10,7 @@
 #include "autograd/autograd.h"
 #include "base/checked.h"
 #include "cpu/movement/copy.h"
+#include "cpu/movement/overlap.h"
 #include "cpu/reference.h"
 #include "cuda/creation/formulas.h"
 #include "cuda/indexing/indexing.h"
@@ -76,23 +77,6 @@ void clear_gaps(const TensorImpl& out) {
   fill_values(*all, 0);
 }
 
-template <class T> void add_overlapping(const TensorImpl& out, const TensorImpl& in) {
-  int64_t index[kMaxDims] = {}, d = 0, s = 0;
-  T* to = reinterpret_cast<T*>(out.data);
-  const T* from = reinterpret_cast<const T*>(in.data);
-  for (int64_t i = 0; i < in.numel; ++i) {
-    to[d] = static_cast<T>(to[d] + from[s]);
-    for (int k = in.ndim; k-- > 0;) {
-      d += out.strides[k];
-      s += in.strides[k];
-      if (++index[k] < in.shape[k]) break;
-      d -= out.strides[k] * in.shape[k];
-      s -= in.strides[k] * in.shape[k];
-      index[k] = 0;
-    }
-  }
-}
-
 Geometry target_of_unview(const Call& c) {
   const args::unview a(c);
   return geometry(Shape(a.input().sizes()), a.stride(), a.offset());
@@ -125,7 +109,7 @@ void run_unview(const Call& c) {
     value = make_tensor(input.sizes(), type);
     cpu::copy(*value, input);
   }
-  dispatch_compute(type, [&]<class T> { add_overlapping<T>(*show(sum, g), *value); });
+  cpu::add_overlapping(*show(sum, g), *value);
   if (!same) cpu::copy(*c.out(), *sum);
 }
 
