@@ -62,8 +62,9 @@ template <class T> void flat(const Call& c, const Formula& f) {
   const T* in[kMaxOperands];
   size_t mask[kMaxOperands];
   read_members(f, c.args, members);
-  for (int k = 0; k < f.inputs; ++k) {
-    const Value& v = c.args[k];
+  const Value* const args = c.args.v;
+  for (int k = 0, inputs = f.inputs; k < inputs; ++k) {
+    const Value& v = args[k];
     if (v.tag == Tag::Tensor && (v.tensor->contiguous || !repeats_one(*v.tensor))) {
       in[k] = reinterpret_cast<const T*>(v.tensor->data);
       mask[k] = ~size_t{0};
@@ -355,9 +356,10 @@ const char* flat_ready(const Call& c) {
     return "the result is not float32, float64 or int64";
   if (!out.contiguous && !out.is_dense()) return "the result is not dense";
   if (f.nonzero >= 0 && out.dtype == DType::I64) return "an integer divisor must be checked first";
-  for (int k = 0; k < f.inputs; ++k) {
-    if (!c.args.is_tensor(k)) continue;
-    const TensorImpl& t = c.args.tensor(k);
+  const Value* const args = c.args.v;
+  for (int k = 0, inputs = f.inputs; k < inputs; ++k) {
+    if (args[k].tag != Tag::Tensor) continue;
+    const TensorImpl& t = *args[k].tensor;
     if (t.dtype != out.dtype) return "an operand has another dtype";
     if (t.numel != out.numel) return "an operand is broadcast";
     if (!(t.contiguous && out.contiguous) && !same_order(t, out) && !repeats_one(t))
