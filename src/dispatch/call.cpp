@@ -97,8 +97,7 @@ void run_on_device(const Call& c, Device device) {
 
 // A 0-dimensional integer does not widen the dtype of a tensor with dimensions. Where it does not fit that dtype, it wraps
 // before the op computes with it, as in PyTorch; so do plain numbers (number_operand).
-bool may_have_to_wrap(const Call& c) {
-  if (!c.op.formulas || is_floating(c.out()->dtype)) return false;
+bool has_to_wrap(const Call& c) {
   for (uint32_t i = 0; i < c.args.size; ++i)
     if (c.args.is_tensor(i) && c.args.tensor(i).ndim == 0) {
       const DType type = c.args.tensor(i).dtype;
@@ -106,6 +105,7 @@ bool may_have_to_wrap(const Call& c) {
     }
   return false;
 }
+inline bool may_have_to_wrap(const Call& c) { return c.op.formulas && !is_floating(c.out()->dtype) && has_to_wrap(c); }
 [[gnu::cold]] Args wrapped_integers(const Call& c, std::array<Tensor, kMaxOperands>& held) {
   static const OpRecord& to = find_op("to", "dtype");
   const Formula& f = formula_of(c);

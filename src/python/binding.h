@@ -70,7 +70,7 @@ inline void forgive_type_error() {
 }
 
 PyObject* raise_current();  // inside a catch: maps error kinds to Python exceptions with one table
-template <class F> auto guarded(F f) -> decltype(f()) {
+template <class F> [[gnu::always_inline]] inline auto guarded(F f) -> decltype(f()) {
   try {
     return f();
   } catch (...) {

@@ -5,9 +5,8 @@
 #include <map>
 
 #include "python/library.h"
-#include "python/number_arguments.h"
+#include "python/op_arguments.h"
 #include "python/overrides.h"
-#include "python/parse.h"
 #include "tensor/package_name.h"
 
 namespace strata::python {
@@ -16,147 +15,24 @@ PyTypeObject* op_type = nullptr;
 
 namespace {
 
-struct Overload {
-  const OpRecord* op;
-  PyObject* names[Args::kMax];     // interned, so that keywords are found by comparing pointers
-  PyTypeObject* result = nullptr;  // named tuple of several outputs
-  uint32_t numbers = 0;            // tensor parameters that take a plain number
-};
-
 struct PyOp {
   PyObject_HEAD vectorcallfunc vectorcall;
   std::vector<Overload>* overloads;
   std::string* name;
-  bool inplace, inplace_keyword;
-  PyObject* attributes;  // what programs set on a function; made when it is needed
+  bool inplace, inplace_keyword, several;  // whether it is add_; takes inplace=; has more than one overload
+  PyObject* attributes;                    // what programs set on a function; made when it is needed
 };
 PyOp& op_at(PyObject* o) { return *reinterpret_cast<PyOp*>(o); }
-
-PyObject *out_name, *layout_name, *pin_memory_name, *inplace_name;
-
-// NumPy's names of parameters, which PyTorch accepts.
-constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
-  {"axis", "dim"}, {"keepdims", "keepdim"}, {"x", "input"},    {"x1", "input"},
-  {"x2", "other"}, {"self", "input"},       {"axis1", "dim1"}, {"axis2", "dim2"}};
 
 // The functions of nn.functional that take inplace=, as in PyTorch.
 constexpr std::string_view kInplaceNames[] = {
   "alpha_dropout", "celu",      "dropout",  "dropout1d",  "dropout2d", "dropout3d", "elu",   "feature_alpha_dropout",
   "hardsigmoid",   "hardswish", "hardtanh", "leaky_relu", "mish",      "relu",      "relu6", "rrelu",
   "selu",          "silu",      "threshold"};
-// Arithmetic of plain numbers gives a tensor, as in PyTorch: div(1, 2). Other ops need a tensor among their operands.
-bool takes_only_numbers(const OpRecord& op) {
-  return op.name == "add" || op.name == "sub" || op.name == "mul" || op.name == "div" || op.name == "floor_divide";
-}
-
 bool takes_inplace(std::string_view name) {
   constexpr std::string_view kSpace = "nn.functional.";
   return name.starts_with(kSpace) && std::find(std::begin(kInplaceNames), std::end(kInplaceNames),
                                                name.substr(kSpace.size())) != std::end(kInplaceNames);
-}
-
-struct Attempt {
-  Parser parser;
-  PyObject* out = nullptr;                        // the out= argument
-  std::string why;                                // the reason if it failed
-  bool inplace_keyword = false, inplace = false;  // whether the name takes inplace=; whether it was true
-
-  bool read(const Overload& o, PyObject* const* values, uint32_t given, PyObject* keywords);
-
- private:
-  bool keyword(const Overload& o, PyObject* name, PyObject* value, uint32_t& filled);
-  bool put(const Overload& o, uint32_t i, PyObject* value) {
-    const bool fits =
-      o.op->params[i].type != ParamType::Tensor || (o.numbers >> i & 1) || value == Py_None || is_tensor(value);
-    if (fits && parser.value(*o.op, o.op->params[i], value, parser.args[i])) [[likely]]
-      return true;
-    return reject(fmt::format("argument '{}' (position {}) must be {}, not {}", o.op->params[i].name, i + 1,
-                              kind_name(o.op->params[i]), Py_TYPE(value)->tp_name));
-  }
-  bool reject(std::string reason) {
-    why = std::move(reason);
-    return false;
-  }
-  static const char* kind_name(const Param& p) {
-    static const char* const names[] = {"Tensor",        "tuple of Tensors", "Number",          "int", "float",
-                                        "bool",          "tuple of ints",    "tuple of floats", "str", "strata.dtype",
-                                        "strata.device", "Generator"};
-    return names[static_cast<int>(p.type)];
-  }
-};
-
-bool Attempt::keyword(const Overload& o, PyObject* name, PyObject* value, uint32_t& filled) {
-  const OpRecord& op = *o.op;
-  const auto count = static_cast<uint32_t>(op.params.size());
-  uint32_t i = 0;
-  while (i < count && o.names[i] != name) ++i;
-  if (i == count)
-    for (i = 0; i < count && PyUnicode_Compare(o.names[i], name) != 0;) ++i;
-  if (i == count) {
-    if (PyUnicode_Compare(name, out_name) == 0 && op.has_out) return assign(out, value == Py_None ? nullptr : value);
-    if (PyUnicode_Compare(name, inplace_name) == 0 && inplace_keyword) return assign(inplace, truth_of(value));
-    if (PyUnicode_Compare(name, layout_name) == 0 ||
-        (PyUnicode_Compare(name, pin_memory_name) == 0 && !truth_of(value)))
-      return true;
-    const std::string text = shown(name);
-    for (const auto& [other, ours] : kOtherNames)
-      if (text == other)
-        for (i = 0; i < count && op.params[i].name != ours;) ++i;
-    if (i == count) return reject(fmt::format("got an unexpected keyword argument '{}'", text));
-  }
-  if (filled >> i & 1) return reject(fmt::format("got multiple values for argument '{}'", op.params[i].name));
-  filled |= 1u << i;
-  return put(o, i, value);
-}
-
-bool Attempt::read(const Overload& o, PyObject* const* values, uint32_t given, PyObject* keywords) {
-  const OpRecord& op = *o.op;
-  Args& args = parser.args;
-  args.size = op.defaults.size;
-  const uint32_t count = op.defaults.size;
-  uint32_t taken = std::min(given, op.positional);
-  if (given >= op.positional && op.positional && op.params[op.positional - 1].type == ParamType::Ints &&
-      !PyBool_Check(values[given - 1]) && (given > op.positional || PyLong_Check(values[given - 1]))) {
-    // view(2, 3): the trailing integers are one list; var(1, False) has other parameters
-    taken = op.positional - 1;
-    if (!parser.ints_from(values + taken, given - taken, args[taken]))
-      return reject(fmt::format("argument '{}' must be integers", op.params[taken].name));
-    for (uint32_t i = 0; i < taken; ++i)
-      if (!put(o, i, values[i])) return false;
-    ++taken;
-  } else if (given >= op.positional && op.positional && op.params[op.positional - 1].type == ParamType::Tensors &&
-             is_tensor(values[op.positional - 1])) {
-    // block_diag(a, b): the trailing tensors are one list
-    taken = op.positional - 1;
-    if (!parser.tensors_from(op.params[taken], values + taken, given - taken, args[taken]))
-      return reject(fmt::format("argument '{}' must be Tensors", op.params[taken].name));
-    for (uint32_t i = 0; i < taken; ++i)
-      if (!put(o, i, values[i])) return false;
-    ++taken;
-  } else {
-    if (given > op.positional)
-      return reject(fmt::format("takes {} positional argument{} but {} were given", op.positional,
-                                op.positional == 1 ? "" : "s", given));
-    for (uint32_t i = 0; i < taken; ++i)
-      if (!put(o, i, values[i])) return false;
-  }
-  for (uint32_t i = taken; i < count; ++i) args[i] = op.defaults[i];
-  uint32_t filled = (1u << taken) - 1;
-  const Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
-  for (Py_ssize_t k = 0; k < named; ++k)
-    if (!keyword(o, PyTuple_GET_ITEM(keywords, k), values[given + k], filled)) return false;
-  for (uint32_t i = taken; i < op.required; ++i)
-    if (!(filled >> i & 1) && !op.params[i].has_default)
-      return reject(fmt::format("missing required argument '{}'", op.params[i].name));
-  if (op.numbers && !op.params.empty()) {  // at least one operand must be a tensor
-    bool tensor = false, wants = false;
-    for (uint32_t i = 0; i < count; ++i) {
-      tensor |= args.is_tensor(i) || args[i].tag == Tag::Tensors;
-      wants |= op.params[i].type == ParamType::Tensor;
-    }
-    if (wants && !tensor && !takes_only_numbers(op)) return reject("at least one argument must be a Tensor");
-  }
-  return true;
 }
 
 PyObject* tuple_of(const Overload& o, const Tensor* outs) {
@@ -200,12 +76,12 @@ PyObject* run_out(const Overload& o, const Attempt& a) {
   return o.op->outputs == 1 ? wrap(outs[0]) : tuple_of(o, outs.data());
 }
 
-PyObject* run(const Overload& o, const Attempt& a, bool inplace) {
+[[gnu::always_inline]] inline PyObject* run(const Overload& o, const Attempt& a, bool inplace) {
   const OpRecord& op = *o.op;
   const Args& args = a.parser.args;
   if (a.out) [[unlikely]]
     return run_out(o, a);
-  const bool unlock = a.parser.long_work();
+  const bool unlock = a.parser.long_work(o.measured);
   if (inplace) {
     if (!args.is_tensor(0)) fail(ErrorKind::Type, fmt::format("{}_(): the first argument must be a Tensor", op.name));
     if (unlock) {
@@ -264,31 +140,51 @@ PyObject* run(const Overload& o, const Attempt& a, bool inplace) {
   return nullptr;
 }
 
+// After the first overload has rejected the arguments because of `why`: tries the others, and then all of them with
+// conversions between tensors and numbers.
+[[gnu::noinline]] PyObject* call_another(PyObject* self, PyObject* const* values, uint32_t given, PyObject* keywords,
+                                         std::string why) {
+  const PyOp& me = op_at(self);
+  const std::vector<Overload>& overloads = *me.overloads;
+  std::vector<std::string> reasons{std::move(why)};
+  const auto attempt = [&](const Overload& o, bool strict) -> PyObject* {
+    Attempt a;
+    a.parser.strict = strict;
+    a.inplace_keyword = me.inplace_keyword;
+    if (!a.read(o, values, given, keywords)) {
+      reasons.push_back(std::move(a.why));
+      return nullptr;
+    }
+    if (a.parser.subclasses) [[unlikely]]
+      if (PyObject* result = call_override(self, values, given, keywords)) return result;
+    return need(run(o, a, me.inplace || a.inplace));
+  };
+  for (size_t k = 1; k < overloads.size(); ++k)
+    if (PyObject* result = attempt(overloads[k], true)) return result;
+  if (overloads.size() > 1) {
+    reasons.clear();
+    for (const Overload& o : overloads)
+      if (PyObject* result = attempt(o, false)) return result;
+  }
+  PyObject* result = call_override(self, values, given, keywords);  // of an element of a list
+  return result ? result : no_match(me, reasons);
+}
+
 PyObject* call_op(PyObject* self, PyObject* const* values, size_t flagged, PyObject* keywords) {
   const PyOp& me = op_at(self);
   const auto given = static_cast<uint32_t>(PyVectorcall_NARGS(flagged));
   const size_t all = given + static_cast<size_t>(keywords ? PyTuple_GET_SIZE(keywords) : 0);
-  return guarded([&]() -> PyObject* {
+  return guarded([&]() __attribute__((always_inline))->PyObject * {
     if (any_overrides(values, all)) [[unlikely]]
       if (PyObject* result = call_override(self, values, given, keywords)) return result;
-    std::vector<std::string> reasons;
-    for (bool strict = me.overloads->size() > 1;; strict = false) {
-      reasons.clear();
-      for (const Overload& o : *me.overloads) {
-        Attempt a;
-        a.parser.strict = strict;
-        a.inplace_keyword = me.inplace_keyword;
-        if (a.read(o, values, given, keywords)) [[likely]] {
-          if (a.parser.subclasses) [[unlikely]]
-            if (PyObject* result = call_override(self, values, given, keywords)) return result;
-          return run(o, a, me.inplace || a.inplace);
-        }
-        reasons.push_back(std::move(a.why));
-      }
-      if (strict) continue;
-      PyObject* result = call_override(self, values, given, keywords);  // of an element of a list
-      return result ? result : no_match(me, reasons);
-    }
+    const Overload& first = me.overloads->front();
+    Attempt a;
+    a.parser.strict = me.several;
+    a.inplace_keyword = me.inplace_keyword;
+    if (!a.read(first, values, given, keywords)) return call_another(self, values, given, keywords, std::move(a.why));
+    if (a.parser.subclasses) [[unlikely]]
+      if (PyObject* result = call_override(self, values, given, keywords)) return result;
+    return run(first, a, me.inplace || a.inplace);
   });
 }
 
@@ -397,14 +293,11 @@ PyObject* make_op(const std::string& name, const std::vector<const OpRecord*>& r
   o->overloads = new std::vector<Overload>;
   for (const OpRecord* op : records) {
     if (inplace && !op->has_inplace) continue;
-    Overload overload{op, {}, inplace ? nullptr : result_type_of(*op), number_parameters(*op)};
-    for (size_t i = 0; i < op->params.size(); ++i) {
-      overload.names[i] =
-        PyUnicode_FromStringAndSize(op->params[i].name.data(), static_cast<Py_ssize_t>(op->params[i].name.size()));
-      PyUnicode_InternInPlace(&overload.names[i]);
-    }
+    Overload overload(*op);
+    if (!inplace) overload.result = result_type_of(*op);
     o->overloads->push_back(overload);
   }
+  o->several = o->overloads->size() > 1;
   return reinterpret_cast<PyObject*>(o);
 }
 
@@ -443,10 +336,7 @@ PyObject* callables_of(const std::vector<const OpRecord*>& ops) {
 }
 
 bool init_op_type(PyObject* module) {
-  out_name = PyUnicode_InternFromString("out");
-  layout_name = PyUnicode_InternFromString("layout");
-  pin_memory_name = PyUnicode_InternFromString("pin_memory");
-  inplace_name = PyUnicode_InternFromString("inplace");
+  if (!init_op_arguments()) return false;
   PyType_Slot slots[] = {slot(Py_tp_call, PyVectorcall_Call),
                          slot(Py_tp_descr_get, bind),
                          slot(Py_tp_repr, repr),

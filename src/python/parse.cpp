@@ -5,6 +5,17 @@
 namespace strata::python {
 
 namespace {
+// Of one digit (30 bits): read without a call.
+bool small_integer(PyObject* o, int64_t& out) {
+#if PY_VERSION_HEX >= 0x030C0000
+  const auto* number = reinterpret_cast<const PyLongObject*>(o);
+  return PyUnstable_Long_IsCompact(number) && assign(out, PyUnstable_Long_CompactValue(number));
+#else
+  const Py_ssize_t digits = Py_SIZE(o);
+  if (digits < -1 || digits > 1) return false;
+  return assign(out, digits * int64_t{reinterpret_cast<const PyLongObject*>(o)->ob_digit[0]});
+#endif
+}
 int64_t integer_of(PyObject* o, const char* message) {
   int overflow = 0;
   const int64_t i = PyLong_AsLongLongAndOverflow(o, &overflow);
@@ -97,7 +108,9 @@ bool Parser::number(PyObject* o, Value& v, bool complex_too) {
 }
 
 bool Parser::integer(PyObject* o, int64_t& out) {
-  if (PyLong_Check(o) && !PyBool_Check(o)) [[likely]]
+  if (PyLong_CheckExact(o) && small_integer(o, out)) [[likely]]
+    return true;
+  if (PyLong_Check(o) && !PyBool_Check(o))
     return assign(out, integer_of(o, "an integer argument does not fit into 64 bits"));
   if (PyBool_Check(o)) return assign(out, o == Py_True);
   if (is_tensor(o)) {
@@ -231,20 +244,13 @@ bool Parser::value(const OpRecord& op, const Param& p, PyObject* o, Value& v) {
   return false;
 }
 
-bool Parser::long_work() const {
-  constexpr int64_t kLongWork = 1 << 15;
-  for (const Value& v : args) {
-    int64_t n = 1;
-    if (v.tag == Tag::Tensor) {
-      n = v.tensor->numel;
-    } else if (v.tag == Tag::Ints) {  // the sizes of a result; stops before the product overflows
-      for (uint32_t i = 0; i < v.size && n <= kLongWork; ++i) n *= std::clamp<int64_t>(v.ints[i], 1, kLongWork + 1);
-    } else if (v.tag == Tag::Tensors) {
-      for (uint32_t i = 0; i < v.size; ++i) n += v.tensors[i] ? v.tensors[i].numel() : 0;
-    }
-    if (n > kLongWork) return true;
-  }
-  return false;
+bool Parser::is_long(const Value& list) {
+  int64_t n = 1;
+  if (list.tag == Tag::Ints)  // the sizes of a result; stops before the product overflows
+    for (uint32_t i = 0; i < list.size && n <= kLongWork; ++i) n *= std::clamp<int64_t>(list.ints[i], 1, kLongWork + 1);
+  if (list.tag == Tag::Tensors)
+    for (uint32_t i = 0; i < list.size; ++i) n += list.tensors[i] ? list.tensors[i].numel() : 0;
+  return n > kLongWork;
 }
 
 UnlockedArgs::UnlockedArgs(const OpRecord& op, const Args& args) : args_(args) {

@@ -1,5 +1,6 @@
 // Parses Python arguments directly from the vectorcall array into Args.
 #pragma once
+#include <bit>
 #include <deque>
 
 #include "python/binding.h"
@@ -23,9 +24,18 @@ class Parser {
              Value& v);  // false: the object does not fit (no Python error set)
   bool ints_from(PyObject* const* items, Py_ssize_t n, Value& v);  // separate integer arguments as one list
   bool tensors_from(const Param& p, PyObject* const* items, Py_ssize_t n, Value& v);  // the same for tensors
-  bool long_work() const;  // whether to release the interpreter lock
+  // Whether to release the interpreter lock. `measured` is a mask of the parameters that are tensors or sizes.
+  bool long_work(uint32_t measured) const {
+    for (; measured; measured &= measured - 1) {
+      const Value& v = args[static_cast<uint32_t>(std::countr_zero(measured))];
+      if (v.tag == Tag::Tensor ? v.tensor->numel > kLongWork : v && is_long(v)) return true;
+    }
+    return false;
+  }
 
  private:
+  static constexpr int64_t kLongWork = 1 << 15;
+  static bool is_long(const Value& list);  // of sizes or tensors
   bool integer(PyObject* o, int64_t& out);
   bool number(PyObject* o, Value& v, bool complex_too);
   bool int_list(PyObject* o, Value& v);
@@ -33,9 +43,9 @@ class Parser {
   bool float_list(PyObject* o, Value& v);
   bool tensor_list(const Param& p, PyObject* o, Value& v);
 
-  int64_t ints_[3 * kMaxDims];
   uint32_t used_ints_ = 0;
-  struct Rare {  // deques: elements must not move
+  int64_t ints_[3 * kInlineDims];  // few, so that the object takes few cache lines
+  struct Rare {                    // deques: elements must not move
     std::deque<std::vector<int64_t>> ints;
     std::deque<std::vector<double>> floats;
     std::deque<Complex<double>> complex;

@@ -33,7 +33,7 @@ void dealloc(PyObject* self) {
   Py_DECREF(type);
 }
 
-PyObject* wrap_new(Tensor t, PyTypeObject* type) {
+inline PyObject* wrap_new(Tensor t, PyTypeObject* type) {
   PyTensor* o;
   if (type == tensor_type && free_count) {
     o =
@@ -119,10 +119,7 @@ Object as_operand(PyObject* o, PyObject* other) {
   return Object(need(wrap(tensor_from_data(o, std::nullopt))));
 }
 
-// Tensors, and plain Python numbers if the op accepts them.
-bool quick_operand(PyObject* o, bool numbers, Value& v) {
-  if (Py_TYPE(o) == tensor_type) [[likely]]
-    return assign(v, impl_of(o));
+bool quick_number_or_parameter(PyObject* o, bool numbers, Value& v) {
   if (Py_TYPE(o) == parameter_type) return assign(v, impl_of(o));
   if (!numbers) return false;
   if (PyFloat_CheckExact(o)) return assign(v, Value(PyFloat_AS_DOUBLE(o)));
@@ -130,6 +127,12 @@ bool quick_operand(PyObject* o, bool numbers, Value& v) {
   if (!PyLong_CheckExact(o)) return false;
   v = Value(int64_t{PyLong_AsLongLongAndOverflow(o, &overflow)});
   return !overflow;
+}
+// Tensors, and plain Python numbers if the op accepts them.
+inline bool quick_operand(PyObject* o, bool numbers, Value& v) {
+  if (Py_TYPE(o) == tensor_type) [[likely]]
+    return assign(v, impl_of(o));
+  return quick_number_or_parameter(o, numbers, v);
 }
 
 // Out of line, to keep the fast path short.
@@ -160,10 +163,13 @@ PyObject* override_operator(const OperatorName& op, PyObject* left, PyObject* ri
 
 template <Operator k> PyObject* binary(PyObject* left, PyObject* right) {
   const OperatorName& op = operators[k];
-  return guarded([&]() -> PyObject* {
+  return guarded([&]() __attribute__((always_inline))->PyObject * {
     if (!op.record) [[unlikely]]
       return call_plain(op, left, right);
-    Args args = op.record->defaults;
+    const Args& defaults = op.record->defaults;
+    Args args;
+    args.size = defaults.size;
+    for (uint32_t i = 2; i < args.size; ++i) args[i] = defaults[i];
     const bool quick =
       quick_operand(left, op.record->numbers, args[0]) && quick_operand(right, op.record->numbers, args[1]);
     if (!quick || active_modes) [[unlikely]]

@@ -8,7 +8,13 @@
 namespace strata {
 
 void TensorImpl::destroy(TensorImpl* t) {
-  t->~TensorImpl();
+  const auto bits = [](const void* p) { return reinterpret_cast<uintptr_t>(p); };
+  const bool owns_more = (bits(t->history.get()) | bits(t->grad.get()) | bits(t->base.get()) | bits(t->extra.get()) |
+                          bits(t->write_counter.get()) | (bits(t->shape) ^ bits(t->inline_dims_))) != 0;
+  if (owns_more) [[unlikely]]
+    t->~TensorImpl();
+  else if (Storage* memory = t->storage.release())  // most tensors own only this
+    Ref<Storage>::drop(memory);
   Pool<TensorImpl>::give(t);
 }
 

@@ -12,6 +12,7 @@
 
 #include "base/parallel.h"
 #include "cpu/linalg/gemm.h"
+#include "cpu/linalg/gemm_narrow.h"
 #include "tensor/allocator.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -211,16 +212,6 @@ HWY_EXPORT(dot_rows_bf16);
 HWY_EXPORT(dot_sums_bf16);
 
 namespace {
-// c^T = b^T a^T: the caller exchanges a and b.
-Gemm transposed(Gemm g) {
-  std::swap(g.m, g.n);
-  std::swap(g.c_m, g.c_n);
-  std::swap(g.a_m, g.b_n);
-  std::swap(g.a_k, g.b_k);
-  std::swap(g.a_b, g.b_b);
-  return g;
-}
-
 // The tiles require unit stride along n in c. A transposed c is the product of the transposed factors.
 template <class T, class F> void with_rows(Gemm g, const T* a, const T* b, T* c, F f) {
   if (g.k == 0 && g.accumulate) return;
@@ -353,6 +344,7 @@ bool gemm_is_dots(const Gemm& g) {
 bool gemm_is_matrix_vector(const Gemm& g) { return is_thin(g) || is_thin_transposed(g) || gemm_is_dots(g); }
 
 void gemm_simd(const Gemm& g, const float* a, const float* b, float* c) {
+  if (gemm_is_narrow(g)) return gemm_narrow(g, a, b, c);
   if (matrix_vector(g, a, b, c, [](auto... v) { HWY_DYNAMIC_DISPATCH(gemv_f32)(v...); })) return;
   if (thin(g, a, b, c, [](auto... v) { HWY_DYNAMIC_DISPATCH(thin_f32)(v...); })) return;
   with_rows(g, a, b, c, [](const Gemm& h, const float* x, const float* y, float* z) {
@@ -361,6 +353,7 @@ void gemm_simd(const Gemm& g, const float* a, const float* b, float* c) {
   });
 }
 void gemm_simd(const Gemm& g, const double* a, const double* b, double* c) {
+  if (gemm_is_narrow(g)) return gemm_narrow(g, a, b, c);
   if (matrix_vector(g, a, b, c, [](auto... v) { HWY_DYNAMIC_DISPATCH(gemv_f64)(v...); })) return;
   if (thin(g, a, b, c, [](auto... v) { HWY_DYNAMIC_DISPATCH(thin_f64)(v...); })) return;
   with_rows(g, a, b, c, [](const Gemm& h, const double* x, const double* y, double* z) {
@@ -371,10 +364,6 @@ void gemm_simd(const Gemm& g, const double* a, const double* b, double* c) {
 
 bool gemv_bf16(const Gemm& g, const BFloat16* a, const BFloat16* b, BFloat16* c) {
   return !g.accumulate && matrix_vector(g, a, b, c, Bf16Dots());
-}
-
-bool gemm_small(const Gemm& g) {
-  return g.c_n == 1 && g.k <= 256 && g.n * g.k <= 64 * 64 && g.m * g.n * g.k * g.batches() <= 64 * 64 * 64;
 }
 
 }  // namespace strata::cpu

@@ -1,6 +1,8 @@
 // Our own matrix products: c = alpha * a b (+ c), any strides, for float, double and int64.
 #pragma once
 #include <cstdint>
+#include <utility>
+
 #include "device/product.h"
 #include "tensor/dtype.h"
 
@@ -25,6 +27,16 @@ struct Gemm : Product {
   }
 };
 
+// c^T = b^T a^T: the caller exchanges a and b.
+inline Gemm transposed(Gemm g) {
+  std::swap(g.m, g.n);
+  std::swap(g.c_m, g.c_n);
+  std::swap(g.a_m, g.b_n);
+  std::swap(g.a_k, g.b_k);
+  std::swap(g.a_b, g.b_b);
+  return g;
+}
+
 // Register tiles (Highway). The same bits for any thread count: a thread owns whole tiles of c.
 void gemm_simd(const Gemm& g, const float* a, const float* b, float* c);
 void gemm_simd(const Gemm& g, const double* a, const double* b, double* c);
@@ -33,7 +45,11 @@ void gemm_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c);
 void integer_rows(const Gemm& g, const int64_t* a, const int64_t* b, int64_t* c, int64_t first, int64_t last);
 // A bfloat16 matrix with unit stride along k times a vector, or two vectors; false if it is something else.
 bool gemv_bf16(const Gemm& g, const BFloat16* a, const BFloat16* b, BFloat16* c);
-bool gemm_small(const Gemm& g);  // fits the L1 cache: no threads, no library call
+// Fits the L1 cache: no threads, no library call.
+inline bool gemm_small(int64_t m, int64_t n, int64_t k) {
+  return k <= 256 && n * k <= 64 * 64 && m * n * k <= 64 * 64 * 64;
+}
+inline bool gemm_small(const Gemm& g) { return g.c_n == 1 && gemm_small(g.m * g.batches(), g.n, g.k); }
 // Short sums of many results: bound by the memory of the result, so gemm_simd reads a and b in place.
 constexpr int64_t kShallow = 16;
 inline bool gemm_is_shallow(const Gemm& g) {

@@ -1,6 +1,7 @@
 #include "cpu/linalg/products.h"
 
 #include "base/parallel.h"
+#include "cpu/linalg/gemm_narrow.h"
 #include "cpu/onednn_loader.h"
 #include "cpu/packed.h"
 #include "cpu/staging.h"
@@ -89,6 +90,7 @@ const char* onednn_fits(const Gemm& g, DType dtype) {
   if (g.m == 0 || g.n == 0 || g.k == 0 || g.batches() == 0) return "a size is 0";
   if (dtype == DType::F32 && gemm_small(g)) return "small: our own tiles need neither threads nor a library call";
   if (dtype == DType::F32 && gemm_is_matrix_vector(g)) return "a matrix times a vector: our own loop is faster";
+  if (dtype == DType::F32 && gemm_is_narrow(g)) return "few columns: the large factor is read once, in place";
   if (dtype == DType::F32 && gemm_is_shallow(g))
     return "short sums: bound by the result's memory, so nothing is packed";
   if (g.batch_dims + 2 > onednn::Matmul::kMaxDims) return "too many batch dimensions";
@@ -152,6 +154,9 @@ Gemm plan(const Call& c) { return plan_product(c.args.tensor(0), c.args.tensor(1
 
 const char* product_small(const Call& c) {
   if (c.out().dtype() != DType::F32) return "not float32";
+  const TensorImpl &a = c.args.tensor(0), &b = c.args.tensor(1);
+  if (a.ndim == 2 && b.ndim == 2 && c.out()->contiguous && gemm_small(a.shape[0], b.shape[1], b.shape[0]))
+    return nullptr;  // the usual case needs no plan
   return gemm_small(plan(c)) ? nullptr : "too large for one thread";
 }
 const char* product_onednn(const Call& c) {
@@ -188,30 +193,45 @@ template <class Run> void run_scaled(const Call& c, Run run) {
 
 // --- linear -------------------------------------------------------------------------------------------------------------
 struct LinearPlan {
+  Tensor input;   // contiguous, if the rows of the given one make several products
   Tensor weight;  // transposed: [in, out]
   Gemm gemm;
   const TensorImpl* bias;
   Tensor dense_bias;
+  bool copies_input = false;
   explicit LinearPlan(const Call& c)
-      : weight(shape_only(c.args.tensor(1))), bias(c.args.is_tensor(2) ? &c.args.tensor(2) : nullptr) {
+      : input(c.args.share(0)),
+        weight(shape_only(c.args.tensor(1))),
+        bias(c.args.is_tensor(2) ? &c.args.tensor(2) : nullptr) {
     weight->data = c.args.tensor(1).data;
     if (weight->ndim == 2) {
       std::swap(weight->shape[0], weight->shape[1]);
       std::swap(weight->strides[0], weight->strides[1]);
     }
     weight->update_contiguous();
-    gemm = plan_product(c.args.tensor(0), *weight, *c.out());
+    gemm = plan_product(*input, *weight, *c.out());
+    if (gemm.batch_dims > 0) {  // copying the input costs less than several small products
+      input = shape_only(*input);
+      input->set_contiguous_strides();
+      gemm = plan_product(*input, *weight, *c.out());
+      copies_input = true;
+    }
     if (bias && (!bias->contiguous || bias->ndim != 1)) {
       dense_bias = staged(*bias, bias->dtype);
       bias = dense_bias.get();
     }
+  }
+  // The input that the product is planned for; before, it has no values if it is a copy.
+  const TensorImpl& input_of(const Call& c) {
+    if (copies_input) input = staged(c.args.tensor(0), c.args.tensor(0).dtype);
+    return *input;
   }
 };
 
 // Uses the weight in oneDNN's order, once it was seen twice with the same values: the bits are those of the plain
 // order, and it takes as little as half the time for few rows.
 void run_linear_onednn(const Call& c) {
-  const LinearPlan p(c);
+  LinearPlan p(c);
   const TensorImpl& weight = c.args.tensor(1);
   auto m = describe(p.gemm, c.out().dtype() == DType::F32 ? onednn::Type::F32 : onednn::Type::BF16, p.bias != nullptr);
   const onednn::Table& table = *onednn_table();
@@ -224,7 +244,7 @@ void run_linear_onednn(const Call& c) {
     });
   }
   m.packed = static_cast<bool>(packed);
-  if (!table.matmul(m, c.args.tensor(0).data, packed ? packed->data : weight.data, p.bias ? p.bias->data : nullptr,
+  if (!table.matmul(m, p.input_of(c).data, packed ? packed->data : weight.data, p.bias ? p.bias->data : nullptr,
                     c.out()->data))
     onednn_failed("matmul");
 }
@@ -316,12 +336,12 @@ void add_linear_kernels(OpRecord& op) {
     .from(Source::OneDnn)
     .kernel("simd_tiles",
             [](const Call& c) {
-              const LinearPlan p(c);
-              run_own(p.gemm, c.args.tensor(0), *p.weight, *c.out(), p.bias, Simd());
+              LinearPlan p(c);
+              run_own(p.gemm, p.input_of(c), *p.weight, *c.out(), p.bias, Simd());
             })
     .kernel("reference", [](const Call& c) {
-      const LinearPlan p(c);
-      run_own(p.gemm, c.args.tensor(0), *p.weight, *c.out(), p.bias, Reference());
+      LinearPlan p(c);
+      run_own(p.gemm, p.input_of(c), *p.weight, *c.out(), p.bias, Reference());
     });
 }
 

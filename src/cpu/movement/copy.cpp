@@ -19,6 +19,7 @@ constexpr int64_t kShortRow = 16;            // elements
 constexpr int64_t kMediumRow = 512;          // bytes
 constexpr int64_t kStreamBytes = 16 << 20;   // larger outputs bypass the cache
 constexpr int64_t kTall = 1024, kWide = 64;  // rows and columns of a transposed block, in elements
+constexpr int64_t kBlocks = 64;              // there are so many, if the blocks can be less tall
 
 PairWalk::PairWalk(Shape shape, const int64_t* sa, const int64_t* sb) {
   int order[kMaxDims], m = 0;
@@ -99,13 +100,16 @@ template <class Tile> void each_tile(const PairWalk& w, int j, int64_t element, 
     }
   const int k = w.n - 1;
   const int64_t rows = w.size[j], cols = w.size[k], matrices = w.count / (rows * cols);
-  const int64_t tall = (rows + kTall - 1) / kTall, wide = (cols + kWide - 1) / kWide;
+  const int64_t wide = (cols + kWide - 1) / kWide;
+  int64_t height = kTall;
+  while (height > kWide && matrices * ((rows + height - 1) / height) * wide < kBlocks) height /= 2;
+  const int64_t tall = (rows + height - 1) / height;
   parallel_for(
-    matrices * tall * wide, std::max<int64_t>(1, kGrain / (kTall * kWide * element)), [&](int64_t begin, int64_t end) {
+    matrices * tall * wide, std::max<int64_t>(1, kGrain / (height * kWide * element)), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
         const PairRows at(outer, outer.n, i / (tall * wide));
-        const int64_t r = i / wide % tall * kTall, c = i % wide * kWide;
-        tile(at.a + r * w.a[j] + c, at.b + r + c * w.b[k], std::min(kTall, rows - r), std::min(kWide, cols - c));
+        const int64_t r = i / wide % tall * height, c = i % wide * kWide;
+        tile(at.a + r * w.a[j] + c, at.b + r + c * w.b[k], std::min(height, rows - r), std::min(kWide, cols - c));
       }
     });
 }

@@ -259,12 +259,21 @@ FormKey form_key(const onednn::Convolution& c) {
 }
 
 // oneDNN splits the batch by the number of threads to sum a weight gradient, so its bits depend on it. Here the
-// partition depends on the sizes only: pieces of the batch, and blocks of output channels if the batch is small.
+// partition depends on the sizes only: pieces of the batch, pieces of the first spatial dimension if the images are few and
+// large, and blocks of output channels if there still are few pieces.
 struct WeightPieces {
-  int64_t batch, blocks;
-  explicit WeightPieces(const ConvShape& s)
-      : batch(std::min<int64_t>(s.n, 8)),
-        blocks(s.groups == 1 && batch < 4 ? std::clamp<int64_t>(s.o / 16, 1, 8) : 1) {}
+  static constexpr int64_t kMost = 16, kPositions = 512;  // fewer results per piece: its sums take longer to add
+  int64_t batch, rows, blocks;
+
+  explicit WeightPieces(const ConvShape& s) {
+    const int64_t positions = s.n * product(s.out, s.dims);
+    const int64_t most = std::clamp<int64_t>(positions / kPositions, kMost / 2, kMost);
+    batch = std::min(s.n, most);
+    rows = std::clamp<int64_t>(std::min(most, positions / kPositions) / batch, 1, std::max<int64_t>(1, s.out[0] / 2));
+    blocks = s.groups == 1 && batch * rows < 4 ? std::clamp<int64_t>(s.o / 16, 1, 8) : 1;
+  }
+  int64_t sums() const { return batch * rows; }  // of each weight
+  int64_t count() const { return sums() * blocks; }
 };
 
 // Rows [begin, end) of dimension d, as plain sizes and strides.
@@ -276,72 +285,108 @@ Tensor piece(const TensorImpl& t, int d, int64_t begin, int64_t end) {
   return p;
 }
 
-onednn::Convolution weight_piece(const ConvShape& s, const TensorImpl& big, const Tensor& partial,
-                                 const TensorImpl& small, int64_t p, const WeightPieces& pieces, Tensor& x, Tensor& y,
-                                 Tensor& w) {
-  const int64_t n = p / pieces.blocks, o = p % pieces.blocks;
-  const auto cut = [](int64_t size, int64_t parts, int64_t i) { return size * i / parts; };
-  const int64_t n0 = cut(s.n, pieces.batch, n), n1 = cut(s.n, pieces.batch, n + 1), o0 = cut(s.o, pieces.blocks, o),
-                o1 = cut(s.o, pieces.blocks, o + 1);
-  x = piece(big, 0, n0, n1);
-  y = piece(*piece(small, 0, n0, n1), 1, o0, o1);
-  w = partial ? piece(*piece(*partial, 0, n * s.o, (n + 1) * s.o), 0, o0, o1) : Tensor();
-  ConvShape part = s;
-  part.n = n1 - n0;
-  part.o = o1 - o0;
-  onednn::Convolution c = describe(part, ConvMode::Weight, *x, *w, *y, false);
-  c.wide_weight = true;
-  return c;
-}
+// The part of a weight gradient that one piece computes.
+struct WeightPiece {
+  Tensor big, small, weight;
+  onednn::Convolution what;
+  bool only_padding = false;  // it reads no element of `big`
+
+  // `sums`: a weight that holds one of the sums.
+  WeightPiece(const ConvShape& s, const TensorImpl& whole_big, const TensorImpl& sums, const TensorImpl& whole_small,
+              int64_t p, const WeightPieces& pieces) {
+    const int64_t o = p % pieces.blocks, n = p / pieces.blocks / pieces.rows, r = p / pieces.blocks % pieces.rows;
+    const auto cut = [](int64_t size, int64_t parts, int64_t i) { return size * i / parts; };
+    const int64_t n0 = cut(s.n, pieces.batch, n), n1 = cut(s.n, pieces.batch, n + 1), o0 = cut(s.o, pieces.blocks, o),
+                  o1 = cut(s.o, pieces.blocks, o + 1), y0 = cut(s.out[0], pieces.rows, r),
+                  y1 = cut(s.out[0], pieces.rows, r + 1);
+    // The rows of `big` that the results [y0, y1) read.
+    const int64_t first = y0 * s.stride[0] - s.padding[0],
+                  last = (y1 - 1) * s.stride[0] - s.padding[0] + s.dilation[0] * (s.kernel[0] - 1) + 1;
+    const int64_t x0 = std::clamp<int64_t>(first, 0, s.in[0]), x1 = std::clamp<int64_t>(last, x0, s.in[0]);
+    only_padding = x0 == x1;
+    big = piece(*piece(whole_big, 0, n0, n1), 2, x0, x1);
+    small = piece(*piece(*piece(whole_small, 0, n0, n1), 1, o0, o1), 2, y0, y1);
+    weight = piece(sums, 0, o0, o1);
+    ConvShape part = s;
+    part.n = n1 - n0;
+    part.o = o1 - o0;
+    part.in[0] = x1 - x0;
+    part.out[0] = y1 - y0;
+    part.padding[0] = x0 - first;
+    what = describe(part, ConvMode::Weight, *big, *weight, *small, false);
+    what.wide_weight = true;
+  }
+};
 
 void weight_in_pieces(const ConvShape& s, const TensorImpl& big, const TensorImpl& weight, const TensorImpl& small) {
   const WeightPieces pieces(s);
   int64_t shape[kMaxDims];
   std::copy_n(weight.shape, weight.ndim, shape);
-  shape[0] *= pieces.batch;
+  shape[0] *= pieces.sums();
   const Tensor partial = make_tensor(Shape(shape, weight.ndim), DType::F32);
-  parallel_for(pieces.batch * pieces.blocks, 1,
-               [&](int64_t begin, int64_t end) {  // one thread each: oneDNN sees no thread pool
-                 for (int64_t p = begin; p < end; ++p) {
-                   Tensor x, y, w;
-                   const auto c = weight_piece(s, big, partial, small, p, pieces, x, y, w);
-                   if (!onednn_table()->convolution(c, x.bytes(), w.bytes(), nullptr, y.bytes(), nullptr))
-                     onednn_failed("convolution");
-                 }
-               });
+  parallel_for(pieces.count(), 1, [&](int64_t begin, int64_t end) {  // one thread each: oneDNN sees no thread pool
+    for (int64_t p = begin; p < end; ++p) {
+      const int64_t sum = p / pieces.blocks;
+      const WeightPiece part(s, big, *piece(*partial, 0, sum * s.o, (sum + 1) * s.o), small, p, pieces);
+      if (part.only_padding) std::fill_n(part.weight.data<float>(), part.weight.numel(), 0.f);
+      else if (!onednn_table()->convolution(part.what, part.big.bytes(), part.weight.bytes(), nullptr,
+                                            part.small.bytes(), nullptr))
+        onednn_failed("convolution");
+    }
+  });
   const Tensor sum = make_tensor(weight.sizes(), DType::F32);
   const int64_t count = sum.numel();
   parallel_for(count, 16384, [&](int64_t begin, int64_t end) {
     float* to = sum.data<float>();
     std::copy(partial.data<float>() + begin, partial.data<float>() + end, to + begin);
-    for (int64_t n = 1; n < pieces.batch; ++n) {
+    for (int64_t n = 1; n < pieces.sums(); ++n) {
       const float* from = partial.data<float>() + n * count;
       for (int64_t i = begin; i < end; ++i) to[i] += from[i];
     }
   });
   copy_values(weight, *sum);
 }
+
+// The operand as oneDNN gets it: shapes and strides only.
+Tensor dense_form(const TensorImpl& t) {
+  Tensor form = shape_only(t);
+  if (!t.is_dense()) form->set_contiguous_strides();
+  return form;
+}
 }  // namespace
 
-const char* conv_onednn_ready(const ConvShape& s, ConvMode mode, const TensorImpl& big, const TensorImpl& weight,
-                              const TensorImpl& small, bool bias) {
+const char* conv_onednn_ready(const ConvShape& s, ConvMode mode, const TensorImpl& given_big,
+                              const TensorImpl& given_weight, const TensorImpl& given_small, bool bias) {
+  const TensorImpl& result = mode == ConvMode::Forward ? given_small
+                             : mode == ConvMode::Data  ? given_big
+                                                       : given_weight;
+  if (!result.is_dense()) return "the result is not dense";
+  const Tensor dense[] = {dense_form(given_big), dense_form(given_weight), dense_form(given_small)};
+  const TensorImpl &big = *dense[0], &weight = *dense[1], &small = *dense[2];
   if (big.dtype != DType::F32 && big.dtype != DType::BF16) return "oneDNN is used for float32 and bfloat16";
   if (!onednn_table()) return onednn_missing();
   if (big.numel == 0 || weight.numel == 0 || small.numel == 0) return "a size is 0";
-  for (const TensorImpl* t : {&big, &weight, &small})
-    if (!t->is_dense()) return "an operand is not dense";
   if (mode == ConvMode::Weight) {
     const WeightPieces pieces(s);
-    if (pieces.batch * pieces.blocks == 1) return "one image and few channels: too little to share between threads";
-    const Tensor like = make_tensor(Shape(weight.shape, weight.ndim), DType::F32);
-    Tensor x, y, w;
-    return onednn_table()->convolution_ready(weight_piece(s, big, like, small, 0, WeightPieces(s), x, y, w));
+    if (pieces.count() == 1) return "one image and few channels: too little to share between threads";
+    const Tensor like = shape_only(weight);
+    like->set_contiguous_strides();
+    for (int64_t r = 0; r < pieces.rows; ++r) {
+      const WeightPiece part(s, big, *like, small, r * pieces.blocks, pieces);
+      const char* why = part.only_padding ? nullptr : onednn_table()->convolution_ready(part.what);
+      if (why) return why;
+    }
+    return nullptr;
   }
   return onednn_table()->convolution_ready(describe(s, mode, big, weight, small, bias));
 }
 
 void conv_onednn(const ConvShape& s, ConvMode mode, const TensorImpl& big, const TensorImpl& weight,
                  const TensorImpl& small, const TensorImpl* bias) {
+  // Slices and expanded gradients are copied, except the result, which is dense.
+  if (!big.is_dense()) return conv_onednn(s, mode, *staged(big, big.dtype), weight, small, bias);
+  if (!weight.is_dense()) return conv_onednn(s, mode, big, *staged(weight, weight.dtype), small, bias);
+  if (!small.is_dense()) return conv_onednn(s, mode, big, weight, *staged(small, small.dtype), bias);
   if (mode == ConvMode::Weight) return weight_in_pieces(s, big, weight, small);
   const Tensor row = bias ? staged(*bias, bias->dtype) : Tensor();
   const auto c = describe(s, mode, big, weight, small, bias != nullptr);

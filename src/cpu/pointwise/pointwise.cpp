@@ -62,8 +62,9 @@ template <class T> void flat(const Call& c, const Formula& f) {
   const T* in[kMaxOperands];
   size_t mask[kMaxOperands];
   read_members(f, c.args, members);
-  for (int k = 0; k < f.inputs; ++k) {
-    const Value& v = c.args[k];
+  const Value* const args = c.args.v;
+  for (int k = 0, inputs = f.inputs; k < inputs; ++k) {
+    const Value& v = args[k];
     if (v.tag == Tag::Tensor && (v.tensor->contiguous || !repeats_one(*v.tensor))) {
       in[k] = reinterpret_cast<const T*>(v.tensor->data);
       mask[k] = ~size_t{0};
@@ -355,9 +356,10 @@ const char* flat_ready(const Call& c) {
     return "the result is not float32, float64 or int64";
   if (!out.contiguous && !out.is_dense()) return "the result is not dense";
   if (f.nonzero >= 0 && out.dtype == DType::I64) return "an integer divisor must be checked first";
-  for (int k = 0; k < f.inputs; ++k) {
-    if (!c.args.is_tensor(k)) continue;
-    const TensorImpl& t = c.args.tensor(k);
+  const Value* const args = c.args.v;
+  for (int k = 0, inputs = f.inputs; k < inputs; ++k) {
+    if (args[k].tag != Tag::Tensor) continue;
+    const TensorImpl& t = *args[k].tensor;
     if (t.dtype != out.dtype) return "an operand has another dtype";
     if (t.numel != out.numel) return "an operand is broadcast";
     if (!(t.contiguous && out.contiguous) && !same_order(t, out) && !repeats_one(t))
@@ -378,8 +380,35 @@ static bool same_for_integers(const Formula& f) {
   return name == "IsFinite" || name == "IsInf" || name == "IsPosInf" || name == "IsNegInf" || name == "IsNan";
 }
 
+// The sign of a 16-bit float is the first bit of both formats: no conversion is needed to change it.
+static bool run_sign_bits(const Call& c, const Formula& f) {
+  const TensorImpl& out = *c.out();
+  if ((out.dtype != DType::BF16 && out.dtype != DType::F16) || !f.loops.name || !out.is_dense()) return false;
+  const std::string_view name = f.loops.name;
+  if (name != "Abs" && name != "Neg" && name != "Copysign") return false;
+  const uint16_t* in[2] = {};
+  for (int k = 0; k < f.inputs; ++k) {
+    if (!c.args.is_tensor(k)) return false;
+    const TensorImpl& t = c.args.tensor(k);
+    if (t.dtype != out.dtype || !same_order(t, out)) return false;
+    in[k] = reinterpret_cast<const uint16_t*>(t.data);
+  }
+  auto* to = reinterpret_cast<uint16_t*>(out.data);
+  parallel_for(out.numel, 2 * kGrain, [&](int64_t begin, int64_t end) {
+    const auto each = [&](auto bits) {
+      for (int64_t i = begin; i < end; ++i) to[i] = static_cast<uint16_t>(bits(i));
+    };
+    const uint16_t *a = in[0], *b = in[1];
+    if (name == "Abs") each([a](int64_t i) { return a[i] & 0x7fff; });
+    else if (name == "Neg") each([a](int64_t i) { return a[i] ^ 0x8000; });
+    else each([a, b](int64_t i) { return (a[i] & 0x7fff) | (b[i] & 0x8000); });
+  });
+  return true;
+}
+
 void run_blocked(const Call& c) {
   const Formula& f = formula_of(c);
+  if (run_sign_bits(c, f)) return;
   const DType common = computed_type(f, c);
   if (!is_floating(common) && !is_complex(common) && same_for_integers(f)) {
     const int64_t zero = 0;

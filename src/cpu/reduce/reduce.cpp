@@ -61,6 +61,22 @@ template <class T> struct Job {
                         out.dtype, out_step, finish);
       });
     }
+    // Rows of several matrices, the gradient of a bias for instance: read in the order of memory, with the sums of fold_range.
+    if (chunks == 1 && same_type && gone.dims == 2 && gone.stride[1] == 1 && gone.size[1] >= 64 && kept.dims == 1)
+      return parallel_for(tasks, std::max<int64_t>(1, kTaskWork / gone.count), [&](int64_t begin, int64_t end) {
+        constexpr int64_t kTogether = 64;
+        W totals[kTogether];
+        for (int64_t from = begin; from < end; from += kTogether) {
+          const int64_t count = std::min(kTogether, end - from);
+          std::fill_n(totals, count, fold.identity);
+          for (int64_t o = 0; o < gone.size[0]; ++o)
+            for (int64_t i = 0; i < count; ++i) {
+              const std::byte* row = at(kept.offset(from + i) + o * gone.stride[0]);
+              totals[i] = fold.combine(totals[i], fold.run(reinterpret_cast<const T*>(row), gone.size[1]));
+            }
+          for (int64_t i = 0; i < count; ++i) store(out, kept.out_offset(from + i), 1, totals + i, 1, finish);
+        }
+      });
     if (chunks == 1) {
       return parallel_for(tasks, std::max<int64_t>(1, kTaskWork / gone.count), [&](int64_t begin, int64_t end) {
         for (int64_t i = begin; i < end; ++i) {

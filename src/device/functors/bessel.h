@@ -7,30 +7,21 @@ HWY_BEFORE_NAMESPACE();
 #else
 #define STRATA_FUNCTORS_BESSEL
 #endif
+#include "device/math_chebyshev.inl"
 namespace strata {
 namespace STRATA_FUNCTOR_NAMESPACE {
 
 namespace bessel {
-// c[0] + c[1] T1(t) + c[2] T2(t) + ..., by Clenshaw's recurrence.
-template <class V, int n> STRATA_FN V chebyshev(V t, const double (&c)[n]) {
-  const V twice = t + t;
-  V next = math::like(t, 0), sum = math::like(t, c[n - 1]);
-  for (int k = n - 2; k > 0; --k) {
-    const V before = math::fma(twice, sum, math::like(t, c[k]) - next);
-    next = sum;
-    sum = before;
-  }
-  return math::fma(t, sum, math::like(t, c[0]) - next);
-}
 // For a >= 0: one series in a / 4 - 1 up to 8, and one in 16 / a - 1 beyond, where the function falls like 1 / sqrt(a).
-template <class V, int n, int m> STRATA_FN V series(V a, V factor, const double (&small)[n], const double (&large)[m]) {
+template <class T, class V, int n, int m>
+STRATA_FN V series(V a, V factor, const double (&small)[n], const double (&large)[m]) {
   const V eight = math::like(a, 8), one = math::like(a, 1), far = math::max(a, eight);
-  const V near_sum = factor * chebyshev(math::min(a, eight) * math::like(a, 0.25) - one, small);
-  const V far_sum = chebyshev(math::like(a, 16) / far - one, large) / math::sqrt(far);
+  const V near_sum = factor * math::chebyshev<T, 21>(math::min(a, eight) * math::like(a, 0.25) - one, small);
+  const V far_sum = math::chebyshev<T, 7>(math::like(a, 16) / far - one, large) / math::sqrt(far);
   return math::select(a > eight, far_sum, math::select(math::is_nan(a), a, near_sum));
 }
 // exp(-a) I0(a) and exp(-a) I1(a), for a >= 0.
-template <class V> STRATA_FN V scaled_order_0(V a) {
+template <class T, class V> STRATA_FN V scaled_order_0(V a) {
   constexpr double small[] = {
     0.338397637204738042,     -0.304682672343198399,    0.171620901522208775,    -0.0949010970480476444,
     0.0493052842396707085,    -0.0237374148058994688,   0.0105464603945949983,   -0.00432430999505057594,
@@ -47,9 +38,9 @@ template <class V> STRATA_FN V scaled_order_0(V a) {
     7.18012445138366623e-13,  3.85277838274214270e-13,  1.54008621752140983e-14,  -4.15056934728722209e-14,
     -9.55484669882830765e-15, 3.81168066935262242e-15,  1.77256013305652638e-15,  -3.42548561967721913e-16,
     -2.82762398051658348e-16, 3.46122286769746109e-17,  4.46562142029676000e-17};
-  return series(a, math::like(a, 1), small, large);
+  return series<T>(a, math::like(a, 1), small, large);
 }
-template <class V> STRATA_FN V scaled_order_1(V a) {
+template <class T, class V> STRATA_FN V scaled_order_1(V a) {
   constexpr double small[] = {
     // of the function over a
     0.126293593221816827,    -0.176416518357834055,    0.102643658689847095,     -0.0529459812080949914,
@@ -66,7 +57,7 @@ template <class V> STRATA_FN V scaled_order_1(V a) {
     -7.19855177624590851e-13, -4.08355111109219732e-13, -2.10154184277266431e-14, 4.27244001671195135e-14,
     1.04202769841288028e-14,  -3.81440307243700780e-15, -1.88035477551078245e-15, 3.30820231092092828e-16,
     2.96262899764595014e-16,  -3.20952592199342396e-17, -4.65030536848935833e-17};
-  return series(a, a, small, large);
+  return series<T>(a, a, small, large);
 }
 // exp(a) times a function that falls: the exponential alone would overflow first.
 template <class V> STRATA_FN V unscaled(V a, V scaled) {
@@ -80,27 +71,27 @@ template <class T> struct BesselI0 : FloatOnly {
   static constexpr bool kLong = true;
   template <class V> STRATA_FN V operator()(V x) const {
     const V a = math::abs(x);
-    return bessel::unscaled(a, bessel::scaled_order_0(a));
+    return bessel::unscaled(a, bessel::scaled_order_0<T>(a));
   }
 };
 template <class T> struct BesselI0e : FloatOnly {
   static constexpr int kInputs = 1;
   static constexpr bool kLong = true;
-  template <class V> STRATA_FN V operator()(V x) const { return bessel::scaled_order_0(math::abs(x)); }
+  template <class V> STRATA_FN V operator()(V x) const { return bessel::scaled_order_0<T>(math::abs(x)); }
 };
 template <class T> struct BesselI1 : FloatOnly {
   static constexpr int kInputs = 1;
   static constexpr bool kLong = true;
   template <class V> STRATA_FN V operator()(V x) const {
     const V a = math::abs(x);
-    return math::copysign(bessel::unscaled(a, bessel::scaled_order_1(a)), x);
+    return math::copysign(bessel::unscaled(a, bessel::scaled_order_1<T>(a)), x);
   }
 };
 template <class T> struct BesselI1e : FloatOnly {
   static constexpr int kInputs = 1;
   static constexpr bool kLong = true;
   template <class V> STRATA_FN V operator()(V x) const {
-    return math::copysign(bessel::scaled_order_1(math::abs(x)), x);
+    return math::copysign(bessel::scaled_order_1<T>(math::abs(x)), x);
   }
 };
 

@@ -7,6 +7,7 @@ HWY_BEFORE_NAMESPACE();
 #else
 #define STRATA_FUNCTORS_SPECIAL
 #endif
+#include "device/math_chebyshev.inl"
 #include "device/math_gamma_slope.inl"
 namespace strata {
 namespace STRATA_FUNCTOR_NAMESPACE {
@@ -18,6 +19,11 @@ template <class T> struct Erf : FloatOnly {
 template <class T> struct Erfc : FloatOnly {
   static constexpr int kInputs = 1;
   template <class V> STRATA_FN V operator()(V x) const { return math::erfc(x); }
+};
+template <class T> struct Erfcx : FloatOnly {
+  static constexpr int kInputs = 1;
+  static constexpr bool kLong = true;
+  template <class V> STRATA_FN V operator()(V x) const { return math::erfcx<T>(x); }
 };
 template <class T> struct Erfinv : FloatOnly {
   static constexpr int kInputs = 1;

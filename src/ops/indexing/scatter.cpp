@@ -242,16 +242,14 @@ void run_scatter_reduce(const Call& c) {
   const bool include_self = a.include_self();
   autograd::NoGrad no_grad;
   const OnDeviceOf there(input.device());
-  Tensor out = include_self
-                 ? input
-                 : scatter_core(input, dim, index, wrap(identity(reduce, input.dtype()), input.dtype()), "assign");
-  out = scatter_core(out, dim, index, src, reduce);
-  if (reduce == "mean") {
-    Tensor count = scatter_add(full_like(out, include_self ? 1 : 0), dim, index, ones_like(src));
-    count = clamp_min(count, 1);
-    out = is_floating(out.dtype()) ? div(out, count) : div(out, count, "floor");
-  }
-  copy_values(*c.out(), *out);
+  const Tensor& out = c.out();
+  copy_values(*out, *input);
+  if (!include_self) scatter_core_(out, dim, index, wrap(identity(reduce, input.dtype()), input.dtype()), "assign");
+  scatter_core_(out, dim, index, src, reduce);
+  if (reduce != "mean") return;
+  Tensor count = scatter_add(full_like(out, include_self ? 1 : 0), dim, index, ones_like(src));
+  count = clamp_min(count, 1);
+  copy_values(*out, is_floating(out.dtype()) ? *div(out, count) : *div(out, count, "floor"));
 }
 
 void run_corner(const Call& c) {

@@ -30,21 +30,13 @@ STRATA_OP(erfc, "erfc(Tensor input) -> Tensor")
   .alias("special.erfc")
   .samples({"f(3,4)"});
 
-// In float64: exp(x * x) * erfc(x) where erfc does not underflow, otherwise the asymptotic series
-// 1 / (x sqrt(pi)) * (1 - 1 / (2 x^2) + 3 / (4 x^4) - 15 / (8 x^6) ...), whose terms vanish quickly from 20 on.
 STRATA_OP(erfcx, "special.erfcx(Tensor input) -> Tensor")
   .doc("exp(input ** 2) * erfc(input), without overflow for large inputs.")
-  .dtypes(kAllTypes)
-  .composite([](const Tensor& input) {
-    constexpr double kLarge = 20;
-    const Tensor x = to(input, DType::F64), is_large = gt(x, kLarge);
-    const Tensor small = where(is_large, 0.0, x), large = where(is_large, x, kLarge);
-    const Tensor by = mul(reciprocal(square(large)), -0.5);
-    Tensor series = full_like(large, 1.0);
-    for (int k = 15; k > 0; k -= 2) series = add(mul(mul(by, k), series), 1);
-    series = div(mul(series, kTwoOverRootPi / 2), large);
-    const Tensor result = where(is_large, series, mul(exp(square(small)), erfc(small)));
-    return to(result, kFloatingTypes.has(input.dtype()) ? input.dtype() : default_dtype());
+  .pointwise<fn::Erfcx>()
+  .saves({"input"})
+  .saves_result()
+  .grad([](const grads::erfcx& c, const Tensor& g) -> Grads {
+    return {mul(g, sub(mul(mul(c.input(), 2), c.result()), kTwoOverRootPi))};
   })
   .samples({"f(3,4)", "o(3,4)"});
 

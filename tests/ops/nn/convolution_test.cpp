@@ -41,6 +41,26 @@ TEST(Convolution, EqualsReferenceInAllPasses) {
     }
 }
 
+// Large images: their weight gradients are summed in pieces of rows, some of which read only padding.
+TEST(Convolution, WeightGradientsOfLargeImages) {
+  for (const Case& c :
+       {Case{{1, 3, 9000}, {4, 3, 5}, {1}, {2}, {1}, 1}, Case{{3, 4, 5001}, {6, 2, 4}, {3}, {40}, {9}, 2},
+        Case{{1, 2, 70, 90}, {3, 2, 3, 2}, {1, 1}, {0, 0}, {2, 1}, 1},
+        Case{{2, 2, 60, 50}, {4, 2, 1, 1}, {1, 2}, {30, 0}, {1, 1}, 1},
+        Case{{5, 1, 40, 40}, {32, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 1},
+        Case{{1, 4, 15, 17, 16}, {8, 4, 3, 3, 3}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, 1}})
+    for (DType type : {DType::F32, DType::BF16}) {
+      const Tensor x = small_integers(c.input, type, 1), w = small_integers(c.weight, type, 2);
+      const auto forward = [&] { return convolution(x, w, {}, c.stride, c.padding, c.dilation, false, {0}, c.groups); };
+      const Tensor y = small_integers(forward().shape(), type, 4);
+      const auto gradient = [&] {
+        return _convolution_weight_grad(x, y, c.weight, c.stride, c.padding, c.dilation, c.groups);
+      };
+      EXPECT_EQ(against_reference(gradient), "") << name_of(type) << to_string(Shape(c.input));
+      EXPECT_EQ(for_thread_counts(gradient), "") << name_of(type) << to_string(Shape(c.input));
+    }
+}
+
 TEST(Convolution, TakesChannelsLastAndSlices) {
   const std::vector<int64_t> shape = {2, 9, 7, 16};
   const Tensor last = permute(small_integers(shape, DType::F32, 1), {0, 3, 1, 2}),
@@ -51,6 +71,22 @@ TEST(Convolution, TakesChannelsLastAndSlices) {
   EXPECT_EQ(testing::difference(contiguous(out), conv2d(contiguous(last), w, {}, 1, 1)), "");
   const Tensor slice = narrow(last, 2, 1, 5);
   EXPECT_EQ(testing::difference(contiguous(conv2d(slice, w)), contiguous(conv2d(contiguous(slice), w))), "");
+}
+
+TEST(Convolution, TakesSlicesAndExpandedGradientsInAllPasses) {
+  const std::vector<int64_t> window = {8, 6, 3, 2};
+  for (DType type : {DType::F32, DType::BF16}) {
+    const Tensor x = narrow(small_integers(std::vector<int64_t>{3, 9, 12, 11}, type, 1), 1, 2, 6),
+                 w = narrow(small_integers(std::vector<int64_t>{8, 7, 3, 4}, type, 2), 1, 1, 6),
+                 odd = as_strided(w, window, {84, 12, 4, 2});
+    EXPECT_EQ(against_reference([&] { return conv2d(x, odd, {}, 1, 1); }), "") << name_of(type);
+    const Tensor one = expand(small_integers(std::vector<int64_t>{1, 8, 1, 1}, type, 3), {3, 8, 12, 12}),
+                 slice = narrow(small_integers(std::vector<int64_t>{3, 8, 12, 20}, type, 4), 3, 5, 12);
+    for (const Tensor& g : {one, slice}) {
+      EXPECT_EQ(against_reference([&] { return convolution(g, odd, {}, {1}, {1}, {1}, true, {0}, 1); }), "");
+      EXPECT_EQ(against_reference([&] { return _convolution_weight_grad(x, g, window, {1}, {1}, {1}, 1); }), "");
+    }
+  }
 }
 
 TEST(Convolution, SameBitsForEveryThreadCount) {
