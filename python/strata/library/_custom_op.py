@@ -4,6 +4,7 @@ import re
 import threading
 
 from .. import _C
+from ..amp.autocast_mode import cast_floating
 from ..autograd.function import Function
 from . import _schema
 
@@ -63,6 +64,9 @@ class BuiltInOp:
 
     def register_autograd(self, backward, /, *, setup_context=None):
         """Accepted: the op has a gradient."""
+
+    def register_autocast(self, device_type, cast_inputs, /):
+        """Accepted: the op has its own rule."""
 
     def register_kernel(self, device_types, func=None, /):
         """Accepted: the op has kernels for all devices."""
@@ -221,6 +225,7 @@ class CustomOpDef:
         self._qualname, self._schema = name, schema
         self._kernels = {}  # (function, handle) by device type; None: all devices without their own
         self._fake = self._backward = self._setup_context = self._vmap = None
+        self._autocast = {}  # the dtype of floating-point arguments under autocast, by device type
         self._recorded = type(f"{self._namespace}_{self._name}", (_Recorded,), {})
         self.__name__ = self.__qualname__ = self._name
 
@@ -275,6 +280,19 @@ class CustomOpDef:
                 )
         self._backward, self._setup_context = backward, setup_context
 
+    def register_autocast(self, device_type, cast_inputs, /):
+        """Sets the dtype to which autocast for a device type ("cpu", "cuda" or "vgpu") casts floating-point arguments.
+
+        float64 is kept. That of cuda is used on vgpu too, unless there is one for vgpu.
+        """
+        if device_type not in DEVICE_TYPES:
+            raise ValueError(
+                f"{self._qualname}: no autocast for device type {device_type!r}; there are {', '.join(DEVICE_TYPES)}"
+            )
+        if not isinstance(cast_inputs, _C.dtype) or not cast_inputs.is_floating_point:
+            raise TypeError(f"{self._qualname}: cast_inputs must be a floating-point dtype, got {cast_inputs!r}")
+        self._autocast[device_type] = cast_inputs
+
     def register_vmap(self, func=None, /):
         """Sets the batching rule for func.vmap(): func(info, in_dims, *args) returns (output, out_dims). Also a decorator.
 
@@ -300,8 +318,10 @@ class CustomOpDef:
             if level is not None:
                 return call_custom_op(level, self, self._vmap, args, kwargs)
         values = self._schema.bind(self._qualname, args, kwargs)
+        kind = self._device_type(values, list(each_tensor(values)))
+        if self._autocast and kind != "meta" and _C._is_autocast_enabled(kind):
+            values = self._cast_by_autocast(values, kind)
         tensors = list(each_tensor(values))
-        kind = self._device_type(values, tensors)
         if not (_C.is_grad_enabled() and any(t.requires_grad for t in tensors)):
             return self._run(values, kind)
         if self._schema.written:
@@ -310,6 +330,15 @@ class CustomOpDef:
         call = _Call(self, values, kind)
         recorded = iter(self._recorded.apply(call, *positional))
         return _replaced(call.made, recorded)
+
+    def _cast_by_autocast(self, values, kind):
+        lower = self._autocast.get(kind) or (self._autocast.get("cuda") if kind == "vgpu" else None)
+        if lower is None:
+            return values
+        return [
+            value if p.written else cast_floating(value, kind, lower)
+            for p, value in zip(self._schema.parameters, values, strict=True)
+        ]
 
     def _refuse_gradient(self, values):
         for p, value in zip(self._schema.parameters, values, strict=True):

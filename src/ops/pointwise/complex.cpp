@@ -172,6 +172,7 @@ STRATA_OP(polar, "polar(Tensor abs, Tensor angle) -> Tensor")
   })
   .no_method()
   .complex_from_real<fn::ComplexFromPolar>()
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(3,4), f(3,4)", "f(3,1), f(4)"})
   .error("i5(3), i5(3)", ErrorKind::Runtime, "float32 or float64");
 
