@@ -23,11 +23,11 @@ bool plain_batches(const Tensor& q, const Tensor& k, const Tensor& v) {
   return same;
 }
 
-// Whether a mask can go into the fused kernels of devices: it has no more elements than the scores.
+// Whether a mask can go into the op of devices: it has no more elements than the scores.
 bool can_fuse(const Tensor& mask, const Tensor& q, const Tensor& k) {
   const Device device = q.device();
   if (device.type == DeviceType::Cpu || device.type == DeviceType::Meta || mask.dim() > q.dim()) return false;
-  if (q.dtype() != DType::F16 && q.dtype() != DType::BF16) return false;
+  if (size_of(q.dtype()) < 2) return false;
   for (int64_t d = 1; d <= mask.dim(); ++d) {
     const int64_t size = mask.size(-d), scores = d == 1 ? k.size(-2) : q.size(-d);
     if (size != 1 && size != scores) return false;
@@ -40,8 +40,8 @@ Tensor expand_to_scores(const Tensor& mask, const Tensor& q, const Tensor& k) {
   return expand(mask, shape);
 }
 
-// The scores are stored: for dropout, and for masks where no kernel takes them. A row that attends to nothing gets
-// weights of zero, and gradients of zero: its softmax sees finite scores.
+// The scores are stored: for dropout, and for masks on the CPU or with more elements than the scores. A row that attends to
+// nothing gets weights of zero, and gradients of zero: its softmax sees finite scores.
 Tensor attention_by_ops(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
                         double dropout_p, double scale) {
   Tensor scores = matmul(mul(q, scale), transpose(k, -2, -1)), attends;
