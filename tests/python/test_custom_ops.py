@@ -655,3 +655,37 @@ def test_a_number_for_a_list_of_known_length():
     assert op(strata.ones(1), [1, 2], by=[1.0, 2.0]).tolist() == [[3, 3]]
     with pytest.raises(TypeError, match=r"'size' must be int\[2\], not float"):
         op(strata.ones(1), 2.5)
+
+
+@pytest.mark.parametrize("device", ["cpu", DEVICE])
+def test_kernels_can_be_disabled(device):
+    def op_for(name, with_default):
+        op = library.custom_op(
+            name,
+            lambda x: x * 2,
+            mutates_args=(),
+            schema="(Tensor x) -> Tensor",
+            device_types=None if with_default else "cpu",
+        )
+        op.register_kernel(("cpu", "cuda"), lambda x: x * 3)
+        return op
+
+    kind = "cuda" if device == "vgpu" else device
+    x = strata.ones(1, device=device)
+    op = op_for("tests::disabled", True)
+    assert op(x).item() == 3
+    with op.set_kernel_enabled(kind, False):
+        assert op(x).item() == 2
+        with op.set_kernel_enabled(kind, True):
+            assert op(x).item() == 3
+        assert op(x).item() == 2
+    assert op(x).item() == 3
+    with pytest.raises(KeyError), op.set_kernel_enabled(kind, False):
+        raise KeyError
+    assert op(x).item() == 3
+    with op_for("tests::disabled_all", False).set_kernel_enabled(kind, False) as none:
+        assert none is None
+        with pytest.raises(NotImplementedError, match="no kernel for device"):
+            strata.ops.tests.disabled_all(x)
+    with pytest.raises(ValueError, match="no kernels for device type 'meta'"), op.set_kernel_enabled("meta"):
+        pass

@@ -1,5 +1,6 @@
 """Custom ops: kernels per device, a shape rule for meta, a gradient, and the registry behind strata.ops."""
 
+import contextlib
 import re
 import threading
 
@@ -224,6 +225,7 @@ class CustomOpDef:
         self._namespace, self._name = split_name(name)
         self._qualname, self._schema = name, schema
         self._kernels = {}  # (function, handle) by device type; None: all devices without their own
+        self._disabled = set()  # device types whose kernels are not used: see set_kernel_enabled
         self._fake = self._backward = self._setup_context = self._vmap = None
         self._autocast = {}  # the dtype of floating-point arguments under autocast, by device type
         self._recorded = type(f"{self._namespace}_{self._name}", (_Recorded,), {})
@@ -252,6 +254,20 @@ class CustomOpDef:
             return function
 
         return add if func is None else add(func)
+
+    @contextlib.contextmanager
+    def set_kernel_enabled(self, device_type, enabled=True):
+        """A with block in which the kernel for a device type is used or not; then the one for all devices is."""
+        if device_type not in DEVICE_TYPES:
+            raise ValueError(
+                f"{self._qualname}: no kernels for device type {device_type!r}; there are {', '.join(DEVICE_TYPES)}"
+            )
+        before = self._disabled
+        self._disabled = before - {device_type} if enabled else before | {device_type}
+        try:
+            yield
+        finally:
+            self._disabled = before
 
     def register_fake(self, func, /):
         """Sets the rule for tensors on meta: it returns results of the right shapes and dtypes. Also a decorator."""
@@ -367,11 +383,10 @@ class CustomOpDef:
                     f"{self._qualname} has no rule for shapes, which device meta needs; add one with register_fake"
                 )
             return self._fake
-        found = self._kernels.get(kind)
-        if found is None and kind == "vgpu":
-            found = self._kernels.get("cuda")
-        if found is None:
-            found = self._kernels.get(None)
+        for candidate in (kind, "cuda", None) if kind == "vgpu" else (kind, None):
+            found = None if candidate in self._disabled else self._kernels.get(candidate)
+            if found is not None:
+                break
         if found is None:
             registered = ", ".join(k for k in self._kernels if k) or "none"
             raise NotImplementedError(
