@@ -66,8 +66,15 @@ def set_autocast_cpu_dtype(dtype):
     _C.set_autocast_dtype("cpu", dtype)
 
 
+def is_any_autocast_enabled():
+    """Whether autocast is on for any device type in this thread."""
+    return builtins.any(_C._is_autocast_enabled(kind) for kind in ("cpu", "cuda", "vgpu"))
+
+
 def set_float32_matmul_precision(precision):
     """Whether float32 products on GPUs may use TF32: "highest" no, "high" and "medium" yes."""
+    if not isinstance(precision, builtins.str):
+        raise TypeError(f"set_float32_matmul_precision: expected a str, got {type(precision).__name__}")
     if precision not in ("highest", "high", "medium"):
         warnings.warn(
             f"{precision} is not one of 'highest', 'high', or 'medium'; the current set_float32_matmul_precision call "

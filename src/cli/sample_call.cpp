@@ -40,8 +40,20 @@ void add_sample_options(CLI::App& command, SampleOptions& options, bool required
   command.add_option("--device", options.device, "Where the tensors are: cpu, cuda or vgpu")->capture_default_str();
 }
 
+Device device_of_option(const std::string& name) {
+  Device named;
+  try {
+    named = device_from_name(name);
+  } catch (const Error&) {
+    fail(ErrorKind::Value, fmt::format("--device {}: no such device; `strata devices` lists them", name));
+  }
+  try {
+    return require_available(named);
+  } catch (const Error& e) { fail(ErrorKind::NotImplemented, fmt::format("--device {}: {}", name, e.what())); }
+}
+
 SampleCall::SampleCall(const SampleOptions& options) : op(&choose_record(options, sample)) {
-  const Device device = require_available(device_from_name(options.device));
+  const Device device = device_of_option(options.device);
   if (device.type != DeviceType::Cpu) sample->move_to(device);
 }
 

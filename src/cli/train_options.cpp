@@ -7,22 +7,10 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "tensor/device.h"
+#include "cli/sample_call.h"
 
 namespace strata::cli {
 namespace {
-
-void check_device(const std::string& device) {
-  Device named;
-  try {
-    named = device_from_name(device);
-  } catch (const Error&) {
-    fail(ErrorKind::Value, fmt::format("--device {}: no such device; `strata devices` lists them", device));
-  }
-  try {
-    require_available(named);
-  } catch (const Error& e) { fail(ErrorKind::NotImplemented, fmt::format("--device {}: {}", device, e.what())); }
-}
 
 // Called before the data is downloaded, and before --out is created.
 void check_resume(const TrainOptions& o) {
@@ -86,7 +74,7 @@ void add_train_options(CLI::App& command, TrainOptions& options) {
 }
 
 void check_train_options(const TrainOptions& o) {
-  check_device(o.device);
+  device_of_option(o.device);
   STRATA_CHECK(!o.counters || device_from_name(o.device).type == DeviceType::Vgpu, Value,
                "--counters: only the virtual GPU counts, and --device is {}; add --device vgpu", o.device);
   STRATA_CHECK(o.lr > 0 && std::isfinite(o.lr), Value, "--lr {}: expected a number above 0", o.lr);

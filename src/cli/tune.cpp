@@ -19,7 +19,7 @@ struct Options : SampleOptions {
 };
 
 std::string file_of(const Options& o) {
-  const std::string path = tuning_file(require_available(device_from_name(o.device)));
+  const std::string path = tuning_file(device_of_option(o.device));
   STRATA_CHECK(!path.empty(), Value,
                "no times are kept for device {}: those of cuda are, unless STRATA_CUDA_CACHE is 0 or there is no home "
                "folder; name one with STRATA_CACHE_DIR",
@@ -38,7 +38,7 @@ int forget(const Options& o) {
 
 int list(const Options& o) {
   const std::string path = file_of(o);
-  const TuningTable table = read_tuning(require_available(device_from_name(o.device)));
+  const TuningTable table = read_tuning(device_of_option(o.device));
   if (o.json) {
     fmt::print("{}\n", nlohmann::json{{"file", path}, {"microseconds", table}}.dump(2));
     return 0;
@@ -69,7 +69,7 @@ int tune(const Options& o) {
   STRATA_CHECK(!o.op.empty(), Value, "which op? For example: strata tune mm 'f(512,512), f(512,512)' --device cuda");
   const SampleCall call(o);
   const Explanation seen = measure(call);
-  const std::string path = o.no_save ? "" : tuning_file(require_available(device_from_name(o.device)));
+  const std::string path = o.no_save ? "" : tuning_file(device_of_option(o.device));
   if (!path.empty()) save_tuning();
   if (o.json) {
     nlohmann::json kernels = nlohmann::json::array();

@@ -45,6 +45,11 @@ template <class F> Explanation explain(F&& run) {
   std::forward<F>(run)();
   return seen;
 }
+// Whether convolutions on GPUs are measured at their first call with new shapes, as by PyTorch's backends.cudnn.benchmark:
+// in every thread, without a TuneGuard, but not while a graph is captured. Off unless set.
+STRATA_API bool benchmark_convolutions();
+STRATA_API void set_benchmark_convolutions(bool on);
+
 // Until the end of the block, all kernels that accept a call are timed; later calls with equal shapes use the fastest.
 struct TuneGuard {
   Scoped<bool> scope{thread_state.tuning, true};

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 
+#include "cuda/runtime/graph.h"
 #include "dispatch/choose.h"
 #include "dispatch/memory.h"
 #include "dispatch/tuning_store.h"
@@ -59,6 +60,24 @@ class Key {
   }
   std::string text_;
 };
+
+std::atomic<bool> benchmark = false;
+
+// The records that set_benchmark_convolutions applies to.
+bool is_convolution(const OpRecord& op) {
+  const std::string_view name = op.name;
+  return name == "convolution" || name == "_convolution_weight_grad";
+}
+void mark_convolutions() {
+  for (const OpRecord* op : all_ops())
+    if (is_convolution(*op)) op->set_tuned(true);  // so that dispatch asks for their times
+}
+
+bool is_measured_now(const Call& c, Device device) {
+  if (thread_state.tuning) return true;
+  return benchmark.load(std::memory_order_relaxed) && device.type != DeviceType::Cpu && is_convolution(c.op) &&
+         !cuda::is_capturing(device);
+}
 
 std::atomic<bool> files_read[2][kMaxDeviceIndex + 1];  // by device, cuda and vgpu
 
@@ -141,7 +160,7 @@ std::vector<double> tuned_times(const Kernels& kernels, const Call& c, const std
         if (!known.empty()) return known;
       }
   }
-  if (!thread_state.tuning || ready.size() < 2 || !can_repeat(c)) return {};
+  if (!is_measured_now(c, device) || ready.size() < 2 || !can_repeat(c)) return {};
   const Scoped quiet(thread_state.tuning, false);  // do not tune the ops that a kernel calls
   const Scoped<Explanation*> unseen(thread_state.explain, nullptr);
   std::vector<double> times(kernels.size(), 0.0);
@@ -186,6 +205,13 @@ void forget_tuning() {
   for (auto& devices : files_read)
     for (std::atomic<bool>& done : devices) done = true;  // a file that was not read yet does not count either
   for (const OpRecord* op : all_ops()) op->set_tuned(false);
+  if (benchmark_convolutions()) mark_convolutions();
+}
+
+bool benchmark_convolutions() { return benchmark.load(std::memory_order_relaxed); }
+void set_benchmark_convolutions(bool on) {
+  benchmark.store(on, std::memory_order_relaxed);
+  if (on) mark_convolutions();
 }
 
 }  // namespace strata

@@ -2,6 +2,7 @@
 // functions of these.
 #include "dispatch/autocast.h"
 
+#include "dispatch/settings.h"
 #include "nn/amp/fp8.h"
 #include "python/binding.h"
 #include "record/precision.h"
@@ -56,6 +57,7 @@ PyObject* decrement_nesting(PyObject*, PyObject*) { return PyLong_FromLong(autoc
 
 PyObject* tf32_products(PyObject*, PyObject*) { return PyBool_FromLong(allow_tf32_products()); }
 PyObject* tf32_convolutions(PyObject*, PyObject*) { return PyBool_FromLong(allow_tf32_convolutions()); }
+PyObject* benchmark(PyObject*, PyObject*) { return PyBool_FromLong(benchmark_convolutions()); }
 PyObject* deterministic(PyObject*, PyObject*) { return PyBool_FromLong(is_deterministic()); }
 template <void (*set)(bool)> PyObject* set_switch(PyObject*, PyObject* value) {
   return guarded([&]() -> PyObject* {
@@ -145,6 +147,8 @@ PyMethodDef autocast_functions[] = {
   {"_allow_tf32_products", tf32_products, METH_NOARGS, nullptr},
   {"_set_allow_tf32_products", set_switch<set_allow_tf32_products>, METH_O, nullptr},
   {"_allow_tf32_convolutions", tf32_convolutions, METH_NOARGS, nullptr},
+  {"_benchmark_convolutions", benchmark, METH_NOARGS, nullptr},
+  {"_set_benchmark_convolutions", set_switch<set_benchmark_convolutions>, METH_O, nullptr},
   {"_set_allow_tf32_convolutions", set_switch<set_allow_tf32_convolutions>, METH_O, nullptr},
   {"_is_deterministic", deterministic, METH_NOARGS, nullptr},
   {"_set_deterministic", set_switch<set_deterministic>, METH_O, nullptr},

@@ -5,6 +5,8 @@ import os
 import pathlib
 import subprocess
 
+import pytest
+
 BUILD = pathlib.Path(os.environ.get("STRATA_BUILD_DIR", pathlib.Path(__file__).parents[2] / "build" / "release"))
 STRATA = BUILD / "bin" / "strata"
 
@@ -35,3 +37,12 @@ def test_libraries_are_listed():
     text = run("libraries")
     for entry in found:
         assert entry["library"] in text and (entry["path"] or entry["why_not"]) in text
+
+
+@pytest.mark.parametrize(
+    "command", [("explain", "mm", "f(2,2), f(2,2)"), ("tune", "mm", "f(2,2), f(2,2)"), ("tune", "--list")]
+)
+def test_devices_that_do_not_exist_and_that_are_missing(command):
+    for device, status, says in [("zork", 1, "--device zork: no such device"), ("mps", 3, "is not available")]:
+        done = subprocess.run([STRATA, *command, "--device", device], capture_output=True, text=True)
+        assert done.returncode == status and says in done.stderr, done.stderr

@@ -303,7 +303,10 @@ def test_arguments_are_checked():
             strata.autocast(unknown)
     with pytest.raises(RuntimeError):
         strata.autocast("abacus")
-    for dtype in (strata.float32, strata.int8, 3):
+    for wrong in (3, "bfloat16"):
+        with pytest.raises(TypeError, match="dtype must be a strata.dtype"):
+            strata.autocast("cpu", dtype=wrong)
+    for dtype in (strata.float32, strata.int8):
         with pytest.warns(UserWarning, match="target dtype is not supported"):
             scope = strata.autocast("cpu", dtype=dtype)
         with scope:
@@ -390,3 +393,43 @@ def test_casts_are_not_kept_while_a_graph_is_captured():
 def test_the_dtype_of_a_scope_is_a_floating_one():
     with pytest.raises(TypeError, match="floating-point"):
         strata.set_autocast_dtype("cpu", strata.int32)
+
+
+@pytest.mark.parametrize("layer", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("kwargs", [{}, {"num_layers": 2, "bidirectional": True, "batch_first": True}])
+def test_recurrent_layers_take_the_results_of_other_layers(device, layer, kwargs):
+    strata.manual_seed(0)
+    net = strata.nn.Sequential(strata.nn.Linear(6, 4), getattr(strata.nn, layer)(4, 5, **kwargs)).to(device)
+    x = strata.randn(3, 7, 6).to(device)
+    want = net(x)[0]
+    with strata.autocast(device, dtype=strata.bfloat16):
+        got, state = net(x)
+    assert got.dtype is strata.bfloat16
+    assert (got.float() - want).abs().max().item() < 0.05
+    got.float().square().sum().backward()
+    assert all(p.grad is not None and p.grad.dtype is strata.float32 for p in net.parameters())
+    with pytest.raises(ValueError, match="does not match weight dtype"):
+        net[1](x[..., :4].bfloat16())
+    packed = strata.nn.utils.rnn.pack_padded_sequence(x, strata.tensor([3, 2, 2, 2, 1, 1, 1]))
+    with strata.autocast(device, dtype=strata.bfloat16):
+        low = strata.nn.utils.rnn.PackedSequence(net[0](packed.data), *packed[1:])
+        assert net[1](low)[0].data.dtype is strata.bfloat16
+
+
+@pytest.mark.parametrize("dtype", [strata.float16, strata.bfloat16])
+def test_transforms_of_16_bit_tensors_are_in_float32_on_the_cpu(dtype):
+    x = strata.randn(4, 8).to(dtype)
+    z = x.float()
+    window = strata.hann_window(8)
+    calls = [getattr(strata.fft, name) for name in ("fft", "ifft", "rfft", "hfft", "ihfft", "fft2", "ifftn", "rfft2")]
+    calls += [
+        lambda t: strata.stft(t, 8, window=window, return_complex=True),
+        lambda t: strata.polar(t, t),
+        lambda t: strata.view_as_complex(t[:, :2].contiguous()),
+        strata.trace,
+        lambda t: strata.linalg.matrix_sqrth((t[:, :4] * 0 + strata.eye(4)).to(t.dtype)),
+    ]
+    for call in calls:
+        with strata.autocast("cpu"):
+            got = call(x)
+        assert strata.equal(got, call(z)), call

@@ -226,6 +226,33 @@ def test_load_inline_with_a_gradient(n):
     np.testing.assert_allclose(host(y.grad), 3 * host(weight) * host(x), rtol=1e-6)
 
 
+def test_outputs_that_are_arguments():
+    x, y = on_gpu(4), on_gpu(4, seed=1)
+    want = 2 * host(x) * host(y)
+    for give in (lambda x, y, by, n: x, lambda x, y, by, n: x.view(2, 2)):
+        target = x.clone()
+        scaled(outputs=give).scaled(target, y, 2.0, 4)  # in place
+        np.testing.assert_allclose(host(target), want, rtol=1e-6)
+        with pytest.raises(RuntimeError, match="outputs returned an argument"):
+            scaled(outputs=give).scaled(x.clone(), y.clone().requires_grad_(), 2.0, 4)
+        with pytest.raises(RuntimeError, match="outputs returned an argument"):
+            scaled(outputs=give).scaled(x.clone().requires_grad_(), y, 2.0, 4)
+
+
+def test_comments_in_formulas_are_no_inputs():
+    x = on_gpu(5)
+    for formula in (
+        "out = x * 2; // of the first; zork = 3",
+        "/* a = b; */ out = x * /* twice */ 2",
+        "out = x // y\n  * 2",
+    ):
+        kernel = cuda.elementwise(formula)
+        assert list(kernel.inputs) == ["x"] and list(kernel.outputs) == ["out"], formula
+        np.testing.assert_allclose(host(kernel(x)), 2 * host(x))
+    with pytest.raises(ValueError, match="assigns no output"):
+        cuda.elementwise("// out = x")
+
+
 def test_wrong_uses_of_load_inline():
     x = on_gpu(4)
     for functions in (3, {"scaled"}):

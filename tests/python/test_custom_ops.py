@@ -612,3 +612,80 @@ def test_opcheck_finds_mistakes():
     assert isinstance(found.pop("test_gradients"), library.OpCheckError) and set(found.values()) == {"SUCCESS"}
     with pytest.raises(ValueError, match="no check 'zork'"):
         library.opcheck(bad, (x,), test_utils="zork")
+
+
+@pytest.mark.parametrize("device", ["cpu", DEVICE])
+def test_autocast_casts_arguments(device):
+    seen = []
+
+    def product(x: strata.Tensor, ys: list[strata.Tensor], by: float = 1.0) -> strata.Tensor:
+        seen.append([x.dtype, *(y.dtype for y in ys), strata.is_autocast_enabled(x.device.type)])
+        return x * by + sum(y.to(x.dtype) for y in ys)
+
+    op = library.custom_op("tests::autocast", product, mutates_args=())
+    op.register_autograd(lambda ctx, g: (g, [g] * ctx.count, None), setup_context=_count_list)
+    x = strata.ones(3, device=device, requires_grad=True)
+    ys = [strata.ones(3, device=device, dtype=strata.float64), strata.ones(3, device=device)]
+    kind = x.device.type
+    with strata.autocast(kind, dtype=strata.bfloat16):
+        assert op(x, ys).dtype is strata.float32  # without a rule
+        library.register_autocast("tests::autocast", "cuda" if kind == "vgpu" else kind, strata.float16)
+        y = op(x, ys)
+    assert y.dtype is strata.float16
+    assert seen[-1] == [strata.float16, strata.float64, strata.float16, False]
+    y.float().sum().backward()
+    assert x.grad.dtype is strata.float32 and x.grad.tolist() == [1, 1, 1]
+    assert op(x, ys).dtype is strata.float32  # outside of the scope
+    with pytest.raises(ValueError, match="no autocast for device type 'meta'"):
+        op.register_autocast("meta", strata.float16)
+    with pytest.raises(TypeError, match="floating-point dtype"):
+        op.register_autocast("cpu", strata.int8)
+
+
+def _count_list(ctx, inputs, output):
+    ctx.count = len(inputs[1])
+
+
+def test_a_number_for_a_list_of_known_length():
+    library.define("tests::pair", "(Tensor x, int[2] size, float[3] by=1.0) -> Tensor")
+    library.impl("tests::pair", "default", lambda x, size, by: x.new_zeros(size) + sum(by))
+    op = strata.ops.tests.pair
+    assert "int[2] size, float[3] by" in repr(op)
+    assert op(strata.ones(1), 2).tolist() == [[3, 3]] * 2
+    assert op(strata.ones(1), [1, 2], by=[1.0, 2.0]).tolist() == [[3, 3]]
+    with pytest.raises(TypeError, match=r"'size' must be int\[2\], not float"):
+        op(strata.ones(1), 2.5)
+
+
+@pytest.mark.parametrize("device", ["cpu", DEVICE])
+def test_kernels_can_be_disabled(device):
+    def op_for(name, with_default):
+        op = library.custom_op(
+            name,
+            lambda x: x * 2,
+            mutates_args=(),
+            schema="(Tensor x) -> Tensor",
+            device_types=None if with_default else "cpu",
+        )
+        op.register_kernel(("cpu", "cuda"), lambda x: x * 3)
+        return op
+
+    kind = "cuda" if device == "vgpu" else device
+    x = strata.ones(1, device=device)
+    op = op_for("tests::disabled", True)
+    assert op(x).item() == 3
+    with op.set_kernel_enabled(kind, False):
+        assert op(x).item() == 2
+        with op.set_kernel_enabled(kind, True):
+            assert op(x).item() == 3
+        assert op(x).item() == 2
+    assert op(x).item() == 3
+    with pytest.raises(KeyError), op.set_kernel_enabled(kind, False):
+        raise KeyError
+    assert op(x).item() == 3
+    with op_for("tests::disabled_all", False).set_kernel_enabled(kind, False) as none:
+        assert none is None
+        with pytest.raises(NotImplementedError, match="no kernel for device"):
+            strata.ops.tests.disabled_all(x)
+    with pytest.raises(ValueError, match="no kernels for device type 'meta'"), op.set_kernel_enabled("meta"):
+        pass

@@ -311,3 +311,61 @@ def test_hostile_arguments():
         F.scaled_dot_product_attention(x, x, x, attn_mask=strata.ones(8, 8, device=DEVICE, dtype=strata.float16))
     with pytest.raises(RuntimeError):
         F.scaled_dot_product_attention(x, x, x, attn_mask=strata.ones(8, 7, device=DEVICE, dtype=strata.bool))
+
+
+@pytest.fixture
+def small_workspace():
+    strata.set_workspace_limit(0)  # then the scores of 16 rows at a time are stored
+    yield
+    strata.set_workspace_limit(None)
+
+
+@pytest.mark.usefixtures("small_workspace")
+@pytest.mark.parametrize("mask", [None, "causal", "bool", "additive"])
+@pytest.mark.parametrize("size", [(70, 70), (70, 33), (33, 70), (16, 5), (17, 1), (1, 40), (48, 48)], ids=str)
+@pytest.mark.parametrize("dtype", [strata.float32, strata.float64], ids=["f32", "f64"])
+def test_scores_in_blocks_of_rows(dtype, size, mask):
+    (rows, columns), causal = size, mask == "causal"
+    q, k, v, g = (
+        normal(2, 3, n, w, seed=i, dtype=dtype)
+        for i, (n, w) in enumerate([(rows, 8), (columns, 8), (columns, 5), (rows, 5)])
+    )
+    m = None
+    if mask in ("bool", "additive"):
+        m = normal(2, 1, rows, columns, seed=9, dtype=dtype)
+        m = m > 0.3 if mask == "bool" else m
+        m[:, :, rows // 2] = False if mask == "bool" else -np.inf  # a row that attends to nothing
+    given = m.cpu().numpy() if mask == "bool" else None if m is None else wide(m)
+    want = reference(*map(wide, (q, k, v, g)), causal, given)
+    leaves = [t.requires_grad_() for t in (q, k, v)]
+    whole = None if m is None else m.expand(2, 3, rows, columns)
+    scale = 8**-0.5
+    for out in (
+        F.scaled_dot_product_attention(*leaves, attn_mask=m, is_causal=causal),
+        strata._C.ops["_attention"](*leaves, whole, causal, scale)[0],
+    ):
+        grads = strata.autograd.grad(out, leaves, g)
+        for got, expected in zip((out, *grads), want, strict=False):
+            error = np.abs(wide(got) - expected).max(initial=0)
+            assert error <= (1e-5 if dtype is strata.float32 else 1e-12) * 10, error
+
+
+def test_the_scores_of_float32_are_not_stored_at_once():
+    q = normal(1, 1, 1000, 4, seed=0, dtype=strata.float32).requires_grad_()
+    runtime = getattr(strata, DEVICE)
+    scores = 1000 * 1000 * 4
+
+    def peak():
+        runtime.synchronize()
+        runtime.reset_peak_memory_stats()
+        before = runtime.memory_allocated()
+        F.scaled_dot_product_attention(q, q, q, is_causal=True).sum().backward()
+        runtime.synchronize()
+        return runtime.max_memory_allocated() - before
+
+    assert peak() > scores
+    strata.set_workspace_limit(1 << 17)
+    try:
+        assert peak() < scores / 2
+    finally:
+        strata.set_workspace_limit(None)

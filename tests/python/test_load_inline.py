@@ -398,7 +398,19 @@ def test_wrong_uses():
     for arguments, error, message in [
         (dict(name="a b", cpp_sources="void f() {}", functions="f"), ValueError, "not an identifier"),
         (dict(name="a", functions="f"), ValueError, "no sources"),
-        (dict(name="a", cpp_sources=3, functions="f"), TypeError, "int"),
+        (
+            dict(name="a", cpp_sources=3, functions="f"),
+            TypeError,
+            "cpp_sources must be a str or a list of str, got int",
+        ),
+        (dict(name="a", cpp_sources=b"void f() {}", functions="f"), TypeError, "list of str, got bytes"),
+        (dict(name="a" * 201, cpp_sources="void f() {}", functions="f"), ValueError, "201 characters; at most 200"),
+        (
+            dict(name="a", cpp_sources="void f() {}", functions="f", extra_include_paths="/tmp"),
+            TypeError,
+            "extra_include_paths must be a tuple or list",
+        ),
+        (dict(name=3, cuda_sources="", functions={"f": {"outputs": 1}}), TypeError, "name must be a str, got int"),
         (dict(name="a", cpp_sources=[b"void f() {}"], functions="f"), TypeError, "cpp_sources must be str, got bytes"),
         (dict(name="a", cpp_sources="void f() {}", functions=3), TypeError, "functions must be a list of names"),
         (dict(name="a", cpp_sources="void f() {}", functions=[3]), TypeError, "named by str"),

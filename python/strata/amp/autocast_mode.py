@@ -41,6 +41,8 @@ class autocast(_Mode):
         if not is_autocast_available(device_type):
             raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
         self.fast_dtype = _C.get_autocast_dtype(device_type) if dtype is None else dtype
+        if not isinstance(self.fast_dtype, _C.dtype):
+            raise TypeError(f"autocast: dtype must be a strata.dtype, got {type(self.fast_dtype).__name__}")
         self._cache_enabled = _C.is_autocast_cache_enabled() if cache_enabled is None else bool(cache_enabled)
         self._enabled = bool(enabled)
         if enabled and device_type == "cuda" and _missing_device():
@@ -65,7 +67,7 @@ class autocast(_Mode):
             )
         )
         _C._set_autocast_enabled(self.device, self._enabled)
-        if isinstance(self.fast_dtype, _C.dtype) and self.fast_dtype.is_floating_point:
+        if self.fast_dtype.is_floating_point:
             _C.set_autocast_dtype(self.device, self.fast_dtype)
         _C.set_autocast_cache_enabled(self._cache_enabled)
         _C.autocast_increment_nesting()
@@ -94,15 +96,15 @@ class autocast(_Mode):
         return fresh
 
 
-def _cast(value, device_type, dtype):
+def cast_floating(value, device_type, dtype):
     """The value with every floating tensor of the device type inside converted; float64 is kept."""
     if isinstance(value, _C.Tensor):
         eligible = value.is_floating_point() and value.device.type == device_type and value.dtype is not _C.float64
         return value.to(dtype) if eligible else value
     if isinstance(value, dict):
-        return {_cast(k, device_type, dtype): _cast(v, device_type, dtype) for k, v in value.items()}
+        return {cast_floating(k, device_type, dtype): cast_floating(v, device_type, dtype) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(_cast(v, device_type, dtype) for v in value)
+        return type(value)(cast_floating(v, device_type, dtype) for v in value)
     return value
 
 
@@ -123,7 +125,9 @@ def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
         if not enabled or cast_inputs is None:
             return fwd(ctx, *args, **kwargs)
         with autocast(device_type, enabled=False):
-            return fwd(ctx, *_cast(args, device_type, cast_inputs), **_cast(kwargs, device_type, cast_inputs))
+            return fwd(
+                ctx, *cast_floating(args, device_type, cast_inputs), **cast_floating(kwargs, device_type, cast_inputs)
+            )
 
     return wrapped
 

@@ -11,6 +11,12 @@ from .._no_effect import NoEffect
 __all__ = ["cpu", "cuda", "cudnn", "mha", "mkl", "mkldnn", "mps", "openmp", "opt_einsum", "quantized"]
 
 
+def _checked_bool(name, value):
+    if not isinstance(value, bool):
+        raise TypeError(f"backends.{name} must be a bool, found {type(value).__name__}")
+    return value
+
+
 class _Tf32:
     """One TF32 switch under PyTorch's two names: allow_tf32, and fp32_precision, which is "tf32" or "ieee"."""
 
@@ -25,9 +31,7 @@ class _Tf32:
 
     @allow_tf32.setter
     def allow_tf32(self, value):
-        if not isinstance(value, bool):
-            raise TypeError(f"allow_tf32 must be a bool, found {type(value).__name__}")
-        self._set(value)
+        self._set(_checked_bool("allow_tf32", value))
 
     @property
     def fp32_precision(self):
@@ -43,17 +47,40 @@ class _Tf32:
         return f"allow_tf32={self.allow_tf32}"
 
 
-class _Cudnn(_Tf32):
-    """cuDNN: the TF32 switch of convolutions, also as `conv.fp32_precision`. `benchmark` and `deterministic` are kept for programs that set
-    them: kernels are always deterministic, and strata.tune chooses among them by time."""
+def _keep_recurrent_in_float32(allow):
+    if allow:
+        _warn_no_effect("cudnn.rnn.fp32_precision = 'tf32'", "recurrent networks are computed in float32")
 
-    __slots__ = ("benchmark", "deterministic")
+
+class _Cudnn(_Tf32):
+    """Convolutions on GPUs, by cuDNN or Strata's own kernels. The TF32 switch is also `conv.fp32_precision`. With `benchmark`, all
+    kernels that accept a convolution are timed at its first call with new shapes, and the fastest is used from then on (see
+    strata.tune). `deterministic` is kept for programs that set it: each kernel is deterministic."""
+
+    __slots__ = ("_deterministic",)
+    rnn = _Tf32(lambda: False, _keep_recurrent_in_float32)
 
     def __init__(self, get, set):
         super().__init__(get, set)
-        self.benchmark = self.deterministic = False
+        self._deterministic = False
 
-    benchmark_limit = 10  # PyTorch's default; strata.tune tries every kernel
+    benchmark_limit = 10  # PyTorch's default; every kernel is tried
+
+    @property
+    def benchmark(self):
+        return _C._benchmark_convolutions()
+
+    @benchmark.setter
+    def benchmark(self, value):
+        _C._set_benchmark_convolutions(_checked_bool("cudnn.benchmark", value))
+
+    @property
+    def deterministic(self):
+        return self._deterministic
+
+    @deterministic.setter
+    def deterministic(self, value):
+        self._deterministic = _checked_bool("cudnn.deterministic", value)
 
     @property
     def enabled(self):
@@ -247,9 +274,7 @@ class _Cuda(_Switches):
 
     @deterministic.setter
     def deterministic(self, value):
-        if not isinstance(value, bool):
-            raise TypeError(f"deterministic must be a bool, found {type(value).__name__}")
-        _C._set_deterministic(value)
+        _C._set_deterministic(_checked_bool("cuda.deterministic", value))
 
 
 class _Mha:
@@ -282,6 +307,10 @@ cuda = _Cuda(
     is_built=_yes,
     sdp_kernel=NoEffect,  # kernels are chosen by the shapes; `explain` tells which
     preferred_linalg_library=_accepted,
+    preferred_blas_library=_accepted,
+    allow_fp16_bf16_reduction_math_sdp=_accepted,
+    fp16_bf16_reduction_math_sdp_allowed=_no,  # sums are in float32
+    is_flash_attention_available=_yes,  # Strata's own fused kernels
     **{f"enable_{name}_sdp": _attention.setter(name) for name in _attention.on},
     **{f"{name}_sdp_enabled": _attention.getter(name) for name in _attention.on},
 )

@@ -10,10 +10,21 @@ from .kernels import RawModule, _tuple_of_texts
 __all__ = ["load", "load_inline"]
 
 
+def _shares_memory(a, b):
+    return a.numel() > 0 and _C._storage_id(a) == _C._storage_id(b)
+
+
 class _Inline(Function):
     @staticmethod
     def forward(ctx, function, *args):
         results = function._launch(args)
+        if any(ctx.needs_input_grad):
+            for result in results:
+                if any(isinstance(a, _C.Tensor) and _shares_memory(result, a) for a in args):
+                    raise RuntimeError(
+                        f"{function.name}: outputs returned an argument, which the kernel has overwritten, so there is no "
+                        "gradient; return new tensors, or call it under no_grad()"
+                    )
         ctx.function, ctx.args = function, [None if isinstance(a, _C.Tensor) else a for a in args]
         ctx.mark_non_differentiable(*(r for r in results if not r.dtype.is_floating_point))
         if function.backward is not None:
@@ -116,6 +127,8 @@ class HostFunction:
 def _list_of_sources(sources, what):
     if sources is None:
         return []
+    if not isinstance(sources, (str, list, tuple)):
+        raise TypeError(f"load_inline: {what} must be a str or a list of str, got {type(sources).__name__}")
     found = [sources] if isinstance(sources, str) else list(sources)
     for source in found:
         if not isinstance(source, str):
@@ -192,6 +205,10 @@ def load_inline(
         if not isinstance(f, str):
             raise TypeError(f"load_inline: functions must be named by str, got {type(f).__name__}")
     options = _tuple_of_texts(options, "options")
+    if not isinstance(name, str):
+        raise TypeError(f"load_inline: name must be a str, got {type(name).__name__}")
+    if isinstance(extra_include_paths, (str, os.PathLike)):
+        raise TypeError(f"extra_include_paths must be a tuple or list of paths, got {extra_include_paths!r}")
     if functions and all(isinstance(spec, dict) for spec in functions.values()):
         if cpp:
             raise TypeError(

@@ -13,6 +13,7 @@ __all__ = [
     "impl",
     "infer_schema",
     "opcheck",
+    "register_autocast",
     "register_autograd",
     "register_fake",
     "register_kernel",
@@ -75,6 +76,11 @@ def register_fake(op, func=None, /):
 def register_autograd(op, backward, /, *, setup_context=None):
     """See CustomOpDef.register_autograd; `op` may be a name."""
     find(op, "register_autograd").register_autograd(backward, setup_context=setup_context)
+
+
+def register_autocast(op, device_type, cast_inputs, /):
+    """See CustomOpDef.register_autocast; `op` may be a name."""
+    find(op, "register_autocast").register_autocast(device_type, cast_inputs)
 
 
 def register_vmap(op, func=None, /):

@@ -1,9 +1,11 @@
 """Custom ops: kernels per device, a shape rule for meta, a gradient, and the registry behind strata.ops."""
 
+import contextlib
 import re
 import threading
 
 from .. import _C
+from ..amp.autocast_mode import cast_floating
 from ..autograd.function import Function
 from . import _schema
 
@@ -63,6 +65,9 @@ class BuiltInOp:
 
     def register_autograd(self, backward, /, *, setup_context=None):
         """Accepted: the op has a gradient."""
+
+    def register_autocast(self, device_type, cast_inputs, /):
+        """Accepted: the op has its own rule."""
 
     def register_kernel(self, device_types, func=None, /):
         """Accepted: the op has kernels for all devices."""
@@ -220,7 +225,9 @@ class CustomOpDef:
         self._namespace, self._name = split_name(name)
         self._qualname, self._schema = name, schema
         self._kernels = {}  # (function, handle) by device type; None: all devices without their own
+        self._disabled = set()  # device types whose kernels are not used: see set_kernel_enabled
         self._fake = self._backward = self._setup_context = self._vmap = None
+        self._autocast = {}  # the dtype of floating-point arguments under autocast, by device type
         self._recorded = type(f"{self._namespace}_{self._name}", (_Recorded,), {})
         self.__name__ = self.__qualname__ = self._name
 
@@ -247,6 +254,20 @@ class CustomOpDef:
             return function
 
         return add if func is None else add(func)
+
+    @contextlib.contextmanager
+    def set_kernel_enabled(self, device_type, enabled=True):
+        """A with block in which the kernel for a device type is used or not; then the one for all devices is."""
+        if device_type not in DEVICE_TYPES:
+            raise ValueError(
+                f"{self._qualname}: no kernels for device type {device_type!r}; there are {', '.join(DEVICE_TYPES)}"
+            )
+        before = self._disabled
+        self._disabled = before - {device_type} if enabled else before | {device_type}
+        try:
+            yield
+        finally:
+            self._disabled = before
 
     def register_fake(self, func, /):
         """Sets the rule for tensors on meta: it returns results of the right shapes and dtypes. Also a decorator."""
@@ -275,6 +296,19 @@ class CustomOpDef:
                 )
         self._backward, self._setup_context = backward, setup_context
 
+    def register_autocast(self, device_type, cast_inputs, /):
+        """Sets the dtype to which autocast for a device type ("cpu", "cuda" or "vgpu") casts floating-point arguments.
+
+        float64 is kept. That of cuda is used on vgpu too, unless there is one for vgpu.
+        """
+        if device_type not in DEVICE_TYPES:
+            raise ValueError(
+                f"{self._qualname}: no autocast for device type {device_type!r}; there are {', '.join(DEVICE_TYPES)}"
+            )
+        if not isinstance(cast_inputs, _C.dtype) or not cast_inputs.is_floating_point:
+            raise TypeError(f"{self._qualname}: cast_inputs must be a floating-point dtype, got {cast_inputs!r}")
+        self._autocast[device_type] = cast_inputs
+
     def register_vmap(self, func=None, /):
         """Sets the batching rule for func.vmap(): func(info, in_dims, *args) returns (output, out_dims). Also a decorator.
 
@@ -300,8 +334,10 @@ class CustomOpDef:
             if level is not None:
                 return call_custom_op(level, self, self._vmap, args, kwargs)
         values = self._schema.bind(self._qualname, args, kwargs)
+        kind = self._device_type(values, list(each_tensor(values)))
+        if self._autocast and kind != "meta" and _C._is_autocast_enabled(kind):
+            values = self._cast_by_autocast(values, kind)
         tensors = list(each_tensor(values))
-        kind = self._device_type(values, tensors)
         if not (_C.is_grad_enabled() and any(t.requires_grad for t in tensors)):
             return self._run(values, kind)
         if self._schema.written:
@@ -310,6 +346,15 @@ class CustomOpDef:
         call = _Call(self, values, kind)
         recorded = iter(self._recorded.apply(call, *positional))
         return _replaced(call.made, recorded)
+
+    def _cast_by_autocast(self, values, kind):
+        lower = self._autocast.get(kind) or (self._autocast.get("cuda") if kind == "vgpu" else None)
+        if lower is None:
+            return values
+        return [
+            value if p.written else cast_floating(value, kind, lower)
+            for p, value in zip(self._schema.parameters, values, strict=True)
+        ]
 
     def _refuse_gradient(self, values):
         for p, value in zip(self._schema.parameters, values, strict=True):
@@ -338,11 +383,10 @@ class CustomOpDef:
                     f"{self._qualname} has no rule for shapes, which device meta needs; add one with register_fake"
                 )
             return self._fake
-        found = self._kernels.get(kind)
-        if found is None and kind == "vgpu":
-            found = self._kernels.get("cuda")
-        if found is None:
-            found = self._kernels.get(None)
+        for candidate in (kind, "cuda", None) if kind == "vgpu" else (kind, None):
+            found = None if candidate in self._disabled else self._kernels.get(candidate)
+            if found is not None:
+                break
         if found is None:
             registered = ", ".join(k for k in self._kernels if k) or "none"
             raise NotImplementedError(

@@ -19,15 +19,17 @@ _MISSING = inspect.Parameter.empty
 
 @dataclasses.dataclass(frozen=True)
 class Type:
-    """Tensor, Tensor?, int[], Tensor?[]: an element, whether it is a list, and what may be None."""
+    """Tensor, Tensor?, int[], int[2], Tensor?[]: an element, whether it is a list, and what may be None."""
 
     element: str
     is_list: bool = False
     optional: bool = False
     optional_items: bool = False
+    length: int = 0  # of int[2]: a single number stands for a list of this length
 
     def __str__(self):
-        items = "?[]" if self.optional_items else "[]" if self.is_list else ""
+        items = f"[{self.length or ''}]" if self.is_list else ""
+        items = "?" + items if self.optional_items else items
         return self.element + items + ("?" if self.optional else "")
 
     @property
@@ -142,6 +144,8 @@ def converted(value, kind):
         return None
     if not kind.is_list:
         return _converted_element(value, kind.element)
+    if kind.length and isinstance(value, numbers.Real):
+        return [_converted_element(value, kind.element)] * kind.length
     if not isinstance(value, (tuple, list)):
         raise TypeError(f"not {type(value).__name__}")
     return [None if v is None and kind.optional_items else _converted_element(v, kind.element) for v in value]
@@ -294,7 +298,8 @@ def _read_type(text, schema):
         )
     is_list = found[5] is not None
     optional = bool(found[6]) or (bool(found[4]) and not is_list)
-    return Type(element, is_list, optional, is_list and bool(found[4])), found[2] or ""
+    length = int(found[5][1:-1] or 0) if is_list else 0
+    return Type(element, is_list, optional, is_list and bool(found[4]), length), found[2] or ""
 
 
 def _read_default(text, kind, schema):

@@ -4,6 +4,7 @@ import math
 import warnings
 
 from .. import _C
+from .._autocast_state import is_any_autocast_enabled
 from . import init
 from ._layer_count import check_layers
 from .module import Module
@@ -132,7 +133,7 @@ class RNNBase(Module):
             data = input.unsqueeze(0 if self.batch_first else 1) if lone else input
             batch, order, back = data.shape[0 if self.batch_first else 1], None, None
         weights = self._weights()[0].dtype
-        if data.dtype is not weights:
+        if data.dtype is not weights and not is_any_autocast_enabled():
             raise ValueError(
                 f"RNN input dtype ({data.dtype}) does not match weight dtype ({weights}). "
                 f"Convert input: input.to({weights}), or convert model: model.to({data.dtype})"

@@ -126,7 +126,7 @@ set_default_mmap_options skip_data storage_to_tensor_type validate_cuda_device v
     "torch.testing": """
 FileCheck assert_allclose make_tensor""",
     "torch.library": """
-fallthrough_kernel get_ctx get_kernel impl_abstract register_autocast register_torch_dispatch triton_op wrap_triton""",
+fallthrough_kernel get_ctx get_kernel impl_abstract register_torch_dispatch triton_op wrap_triton""",
     "torch.utils.checkpoint": """
 CheckpointError CheckpointFunction CheckpointPolicy DefaultDeviceType GraphExecGroup SAC_IGNORED_OPS
 SelectiveCheckpointContext check_backward_validity create_selective_checkpoint_contexts detach_variable
@@ -190,10 +190,9 @@ masked_select""",
     "torch.cuda.amp": """
 amp_definitely_not_available""",
     "torch.backends.cuda": """
-SDPAParams allow_fp16_bf16_reduction_math_sdp blas_workspace_size can_use_cudnn_attention can_use_efficient_attention
-can_use_flash_attention cuBLASModule cuFFTPlanCache cuFFTPlanCacheAttrContextProp cuFFTPlanCacheManager
-cublas_workspace_size cublaslt_workspace_size cufft_plan_cache fp16_bf16_reduction_math_sdp_allowed
-is_ck_sdpa_available is_flash_attention_available preferred_blas_library preferred_rocm_fa_library""",
+SDPAParams blas_workspace_size can_use_cudnn_attention can_use_efficient_attention can_use_flash_attention
+cuBLASModule cuFFTPlanCache cuFFTPlanCacheAttrContextProp cuFFTPlanCacheManager cublas_workspace_size
+cublaslt_workspace_size cufft_plan_cache is_ck_sdpa_available preferred_rocm_fa_library""",
     "torch.backends.mps": """
 get_core_count get_name is_macos13_or_newer""",
     "torch.backends.mkl": """

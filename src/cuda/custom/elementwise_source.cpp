@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "cuda/custom/source_text.h"
 
 namespace strata::cuda {
 namespace {
@@ -14,7 +15,6 @@ namespace {
 constexpr const char* kFormulaType = "T";  // of everything in a formula
 
 bool begins_word(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
-bool in_word(char c) { return begins_word(c) || std::isdigit(static_cast<unsigned char>(c)); }
 bool is_space(char c) { return std::isspace(static_cast<unsigned char>(c)); }
 bool contains(const std::vector<std::string>& list, const std::string& word) {
   return std::ranges::find(list, word) != list.end();
@@ -115,14 +115,16 @@ std::vector<ElementwiseParameter> read_parameters(const std::string& text, const
 }
 
 Formula read_formula(const std::string& formula) {
+  const SourceText text(formula);
+  const std::string_view code = text.code(0, text.size());  // without comments and strings
   std::vector<std::string> outputs, locals, inputs;
   std::string previous;  // the word before, if only spaces are between
-  const auto at = [&](size_t i) { return i < formula.size() ? formula[i] : '\0'; };
+  const auto at = [&](size_t i) { return i < code.size() ? code[i] : '\0'; };
   const auto in_number = [&](size_t i) {
     const bool sign = (at(i) == '+' || at(i) == '-') && (at(i - 1) == 'e' || at(i - 1) == 'E');
     return in_word(at(i)) || at(i) == '.' || sign;
   };
-  for (size_t i = 0; i < formula.size();) {
+  for (size_t i = 0; i < code.size();) {
     const size_t begin = i;
     if (std::isdigit(static_cast<unsigned char>(at(i)))) {
       while (in_number(i)) ++i;
@@ -134,9 +136,9 @@ Formula read_formula(const std::string& formula) {
       continue;
     }
     while (in_word(at(i))) ++i;
-    const std::string word = formula.substr(begin, i - begin);
-    const size_t after = std::min(formula.find_first_not_of(" \t\r\n", i), formula.size());
-    const bool is_member = begin > 0 && (formula[begin - 1] == '.' || formula[begin - 1] == ':');
+    const std::string word(code.substr(begin, i - begin));
+    const size_t after = std::min(code.find_first_not_of(" \t\r\n", i), code.size());
+    const bool is_member = begin > 0 && (code[begin - 1] == '.' || code[begin - 1] == ':');
     const bool is_called = at(after) == '(' || (at(after) == ':' && at(after + 1) == ':');
     const bool is_type = begins_word(at(after)) || word == kFormulaType;
     const bool is_assigned = at(after) == '=' && at(after + 1) != '=';

@@ -4,6 +4,7 @@
 #include <array>
 #include <concepts>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -132,6 +133,9 @@ struct STRATA_API ExtensionFunction {
   std::function<ExtensionValue(std::span<const ExtensionValue>)> body;
   // Calls it. Kernels that it launches run on the device of the first tensor that is on a GPU.
   ExtensionValue operator()(std::span<const ExtensionValue> arguments) const;
+  ExtensionValue operator()(std::initializer_list<ExtensionValue> arguments) const {
+    return (*this)(std::span(arguments.begin(), arguments.size()));
+  }
 };
 
 // The functions of an extension, filled when it is loaded.

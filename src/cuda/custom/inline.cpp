@@ -33,6 +33,7 @@ const ExtensionFunction& InlineModule::function(const std::string& name) const {
 namespace {
 
 constexpr const char* kKernels = "strata_inline_kernels";
+constexpr size_t kMaxName = 200;  // with the digest of the sources it is the name of a file, of at most 255 bytes
 
 bool is_plain_name(std::string_view name) {
   const auto words = words_of(name);
@@ -41,6 +42,8 @@ bool is_plain_name(std::string_view name) {
 
 void check_options(const InlineOptions& o) {
   STRATA_CHECK(is_plain_name(o.name), Value, "load_inline: the name '{}' is not an identifier", o.name);
+  STRATA_CHECK(o.name.size() <= kMaxName, Value, "load_inline: the name has {} characters; at most {} are possible",
+               o.name.size(), kMaxName);
   STRATA_CHECK(!o.cpp_sources.empty() || !o.cuda_sources.empty(), Value,
                "load_inline: there are no sources; pass cpp_sources or cuda_sources");
   for (const auto* list : {&o.cpp_sources, &o.cuda_sources, &o.cflags, &o.cuda_cflags, &o.ldflags, &o.include_paths})

@@ -12,6 +12,7 @@ STRATA_OP(fft_fft, "fft.fft(Tensor input, int? n=None, int dim=-1, str? norm=Non
   .composite([](const Tensor& input, std::optional<int64_t> n, int64_t dim, Norm norm) {
     return transformed(input, n, dim, norm, true, "fft");
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(8)", "f(3,5), 7", "f(3,6), 4, 0, 'ortho'", "f(3,4), norm='forward'"})
   .error("f(4), 0", ErrorKind::Runtime, "Invalid number of data points")
   .error("f(4), norm='none'", ErrorKind::Runtime, "Invalid normalization mode")
@@ -23,6 +24,7 @@ STRATA_OP(fft_ifft, "fft.ifft(Tensor input, int? n=None, int dim=-1, str? norm=N
   .composite([](const Tensor& input, std::optional<int64_t> n, int64_t dim, Norm norm) {
     return transformed(input, n, dim, norm, false, "ifft");
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(8)", "f(3,5), 7", "f(3,6), 4, 0, 'ortho'", "f(3,4), norm='forward'"})
   .error("f(4), 0", ErrorKind::Runtime, "Invalid number of data points")
   .error("f(4), norm='none'", ErrorKind::Runtime, "Invalid normalization mode")
@@ -34,6 +36,7 @@ STRATA_OP(fft_rfft, "fft.rfft(Tensor input, int? n=None, int dim=-1, str? norm=N
   .composite([](const Tensor& input, std::optional<int64_t> n, int64_t dim, Norm norm) {
     return from_real(input, n, dim, norm, true, "rfft");
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(8)", "f(3,5), 7", "f(3,6), 4, 0, 'ortho'"})
   .error("f(4), 0", ErrorKind::Runtime, "Invalid number of data points")
   .error("f(4), norm='none'", ErrorKind::Runtime, "Invalid normalization mode")
@@ -45,6 +48,7 @@ STRATA_OP(fft_irfft, "fft.irfft(Tensor input, int? n=None, int dim=-1, str? norm
   .composite([](const Tensor& input, std::optional<int64_t> n, int64_t dim, Norm norm) {
     return to_real(input, n, dim, norm, false, "irfft");
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(5)", "f(3,5), 7", "f(3,6), 4, 0, 'ortho'"})
   .error("f(4), 0", ErrorKind::Runtime, "Invalid number of data points")
   .error("f(4), norm='none'", ErrorKind::Runtime, "Invalid normalization mode")
@@ -56,6 +60,7 @@ STRATA_OP(fft_hfft, "fft.hfft(Tensor input, int? n=None, int dim=-1, str? norm=N
   .composite([](const Tensor& input, std::optional<int64_t> n, int64_t dim, Norm norm) {
     return to_real(input, n, dim, norm, true, "hfft");
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(5)", "f(3,5), 7", "f(3,6), 4, 0, 'ortho'"})
   .error("f(4), 0", ErrorKind::Runtime, "Invalid number of data points")
   .error("f(4), norm='none'", ErrorKind::Runtime, "Invalid normalization mode")
@@ -67,6 +72,7 @@ STRATA_OP(fft_ihfft, "fft.ihfft(Tensor input, int? n=None, int dim=-1, str? norm
   .composite([](const Tensor& input, std::optional<int64_t> n, int64_t dim, Norm norm) {
     return from_real(input, n, dim, norm, false, "ihfft");
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(8)", "f(3,5), 7", "f(3,6), 4, 0, 'ortho'"})
   .error("f(4), 0", ErrorKind::Runtime, "Invalid number of data points")
   .error("f(4), norm='none'", ErrorKind::Runtime, "Invalid normalization mode")

@@ -74,6 +74,7 @@ STRATA_OP(fft_fft2, "fft.fft2(Tensor input, int[]? s=None, int[] dim=[-2,-1], st
   .composite([](const Tensor& input, OptIntList s, IntList dim, Norm norm) {
     return transformed_n(input, s, OptIntList(dim), norm, true, "fft2");
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,6)", "f(2,5,4), [3,6]", "f(4,3,5), dim=[0,2], norm='ortho'"})
   .error("f(4,4), [0,4]", ErrorKind::Runtime, "Invalid number of data points");
 
@@ -83,6 +84,7 @@ STRATA_OP(fft_fftn, "fft.fftn(Tensor input, int[]? s=None, int[]? dim=None, str?
   .composite([](const Tensor& input, OptIntList s, OptIntList dim, Norm norm) {
     return transformed_n(input, s, dim, norm, true, "fftn");
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,6)", "f(2,5,4), [3,6]", "f(4,3,5), dim=[0,2], norm='ortho'", "f(3,4), [4,-1], [0,1]"})
   .error("f(4,4), [4], [0,1]", ErrorKind::Runtime, "same length")
   .error("f(4,4), dim=[0,0]", ErrorKind::Runtime, "must be unique");
@@ -93,6 +95,7 @@ STRATA_OP(fft_ifft2, "fft.ifft2(Tensor input, int[]? s=None, int[] dim=[-2,-1], 
   .composite([](const Tensor& input, OptIntList s, IntList dim, Norm norm) {
     return transformed_n(input, s, OptIntList(dim), norm, false, "ifft2");
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,6)", "f(2,5,4), [3,6]", "f(4,3,5), dim=[0,2], norm='ortho'"})
   .error("f(4,4), [0,4]", ErrorKind::Runtime, "Invalid number of data points");
 
@@ -104,6 +107,7 @@ STRATA_OP(fft_ifftn, "fft.ifftn(Tensor input, int[]? s=None, int[]? dim=None, st
   .composite([](const Tensor& input, OptIntList s, OptIntList dim, Norm norm) {
     return transformed_n(input, s, dim, norm, false, "ifftn");
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,6)", "f(2,5,4), [3,6]", "f(4,3,5), dim=[0,2], norm='ortho'", "f(3,4), [4,-1], [0,1]"})
   .error("f(4,4), [4], [0,1]", ErrorKind::Runtime, "same length")
   .error("f(4,4), dim=[0,0]", ErrorKind::Runtime, "must be unique");
@@ -114,6 +118,7 @@ STRATA_OP(fft_rfft2, "fft.rfft2(Tensor input, int[]? s=None, int[] dim=[-2,-1], 
   .composite([](const Tensor& input, OptIntList s, IntList dim, Norm norm) {
     return from_real_n(input, s, OptIntList(dim), norm, true, "rfft2");
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,6)", "f(2,5,4), [3,6]", "f(4,3,5), dim=[0,2], norm='ortho'"})
   .error("f(4,4), [0,4]", ErrorKind::Runtime, "Invalid number of data points");
 
@@ -125,6 +130,7 @@ STRATA_OP(fft_rfftn, "fft.rfftn(Tensor input, int[]? s=None, int[]? dim=None, st
   .composite([](const Tensor& input, OptIntList s, OptIntList dim, Norm norm) {
     return from_real_n(input, s, dim, norm, true, "rfftn");
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,6)", "f(2,5,4), [3,6]", "f(4,3,5), dim=[0,2], norm='ortho'", "f(3,4), [4,-1], [0,1]"})
   .error("f(4,4), [4], [0,1]", ErrorKind::Runtime, "same length")
   .error("f(4,4), dim=[0,0]", ErrorKind::Runtime, "must be unique");
@@ -135,6 +141,7 @@ STRATA_OP(fft_irfft2, "fft.irfft2(Tensor input, int[]? s=None, int[] dim=[-2,-1]
   .composite([](const Tensor& input, OptIntList s, IntList dim, Norm norm) {
     return to_real_n(input, s, OptIntList(dim), norm, false, "irfft2");
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,6)", "f(2,5,4), [3,6]", "f(4,3,5), dim=[0,2], norm='ortho'"})
   .error("f(4,4), [0,4]", ErrorKind::Runtime, "Invalid number of data points");
 
@@ -144,6 +151,7 @@ STRATA_OP(fft_irfftn, "fft.irfftn(Tensor input, int[]? s=None, int[]? dim=None, 
   .composite([](const Tensor& input, OptIntList s, OptIntList dim, Norm norm) {
     return to_real_n(input, s, dim, norm, false, "irfftn");
   })
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(4,6)", "f(2,5,4), [3,6]", "f(4,3,5), dim=[0,2], norm='ortho'", "f(3,4), [4,-1], [0,1]"})
   .error("f(4,4), [4], [0,1]", ErrorKind::Runtime, "same length")
   .error("f(4,4), dim=[0,0]", ErrorKind::Runtime, "must be unique");

@@ -131,6 +131,7 @@ STRATA_OP(stft,
     return return_complex.value_or(true) ? out : view_as_real(contiguous(out));
   })
   .no_out()
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(20), 8, return_complex=True", "f(2,24), 8, 3, 6, f(6), return_complex=True",
             "f(20), 8, 4, center=False, normalized=True, return_complex=True",
             "f(20), 6, 2, pad_mode='constant', onesided=False, return_complex=True"})

@@ -87,6 +87,7 @@ STRATA_OP(linalg_matrix_sqrth, "linalg.matrix_sqrth(Tensor A) -> Tensor")
     const Tensor symmetric = mul(add(g, adjoint(g)), 0.5);
     return {matmul(matmul(V, over_sums(matmul(matmul(adjoint(V), symmetric), V), r)), adjoint(V))};
   })
+  .autocast(Autocast::Float32)
   .samples({"s(4,4)", "s(2,3,3)", "f(0,3,3)", "f(0,0)"})
   .error("f(3,4)", ErrorKind::Runtime, "square");
 

@@ -77,9 +77,11 @@ STRATA_OP(trace, "trace(Tensor input) -> Tensor")
   .dtypes(kNumericTypes)
   .composite([](const Tensor& input) {
     STRATA_CHECK(input.dim() == 2, Runtime, "trace: expected a matrix, but got tensor with dim {}", input.dim());
-    return sum(diagonal(input));
+    // In the input's dtype, under autocast too; integers are added in int64.
+    return sum(diagonal(input), is_differentiable(input.dtype()) ? std::optional(input.dtype()) : std::nullopt);
   })
   .add_dtypes(kComplexTypes)
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(3,3)", "f(2,4)", "f(0,3)"})
   .error("f(3)", ErrorKind::Runtime, "expected a matrix");
 

@@ -13,6 +13,9 @@ Tensor repeated_heads(const Tensor& t, int64_t times) {
   return expand(unsqueeze(t, head + 1), wide);
 }
 
+// Whether each of `heads` heads of keys or values serves equally many heads of the query; no heads serve none.
+bool are_shared(int64_t of_query, int64_t heads) { return heads == 0 ? of_query == 0 : of_query % heads == 0; }
+
 // Whether the batch dimensions are equal everywhere: nothing to broadcast.
 bool plain_batches(const Tensor& q, const Tensor& k, const Tensor& v) {
   bool same = q.dim() == k.dim() && q.dim() == v.dim();
@@ -20,11 +23,11 @@ bool plain_batches(const Tensor& q, const Tensor& k, const Tensor& v) {
   return same;
 }
 
-// Whether a mask can go into the fused kernels of devices: it has no more elements than the scores.
+// Whether a mask can go into the op of devices: it has no more elements than the scores.
 bool can_fuse(const Tensor& mask, const Tensor& q, const Tensor& k) {
   const Device device = q.device();
   if (device.type == DeviceType::Cpu || device.type == DeviceType::Meta || mask.dim() > q.dim()) return false;
-  if (q.dtype() != DType::F16 && q.dtype() != DType::BF16) return false;
+  if (size_of(q.dtype()) < 2) return false;
   for (int64_t d = 1; d <= mask.dim(); ++d) {
     const int64_t size = mask.size(-d), scores = d == 1 ? k.size(-2) : q.size(-d);
     if (size != 1 && size != scores) return false;
@@ -37,8 +40,8 @@ Tensor expand_to_scores(const Tensor& mask, const Tensor& q, const Tensor& k) {
   return expand(mask, shape);
 }
 
-// The scores are stored: for dropout, and for masks where no kernel takes them. A row that attends to nothing gets
-// weights of zero, and gradients of zero: its softmax sees finite scores.
+// The scores are stored: for dropout, and for masks on the CPU or with more elements than the scores. A row that attends to
+// nothing gets weights of zero, and gradients of zero: its softmax sees finite scores.
 Tensor attention_by_ops(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
                         double dropout_p, double scale) {
   Tensor scores = matmul(mul(q, scale), transpose(k, -2, -1)), attends;
@@ -87,20 +90,21 @@ STRATA_OP(scaled_dot_product_attention,
       "scaled_dot_product_attention: expected attn_mask to be bool, float32 or of the dtype of query, but got "
       "{} and {}",
       name_of(mask.dtype()), name_of(query.dtype()));
+    STRATA_CHECK(dropout_p >= 0 && dropout_p <= 1, Value,
+                 "scaled_dot_product_attention: dropout_p has to be between 0 and 1, but got {}", dropout_p);
     Tensor q = query, k = key, v = value, m = mask;
     bool shared_heads = false;
     if (gqa) {
       const bool heads = query.dim() >= 3 && key.dim() >= 3 && value.dim() >= 3;
       STRATA_CHECK(
-        heads && key.size(-3) > 0 && value.size(-3) > 0 && query.size(-3) % key.size(-3) == 0 &&
-          query.size(-3) % value.size(-3) == 0,
-        Runtime,
+        heads && are_shared(query.size(-3), key.size(-3)) && are_shared(query.size(-3), value.size(-3)), Runtime,
         "scaled_dot_product_attention: with enable_gqa the number of heads in query {} must be a multiple of "
         "that in key {} and in value {}",
         to_string(query.shape()), to_string(key.shape()), to_string(value.shape()));
-      const int64_t times = query.size(-3) / key.size(-3);
+      const auto times_of = [&](const Tensor& t) { return t.size(-3) == 0 ? 1 : query.size(-3) / t.size(-3); };
+      const int64_t times = times_of(key);
       k = repeated_heads(key, times);
-      v = repeated_heads(value, query.size(-3) / value.size(-3));
+      v = repeated_heads(value, times_of(value));
       shared_heads = key.size(-3) == value.size(-3);
       if (shared_heads) {  // all views: the heads of the query that share one of the key are a dimension of the batch
         q = unflatten(query, -3, {key.size(-3), times});
@@ -120,8 +124,10 @@ STRATA_OP(scaled_dot_product_attention,
   .autocast(Autocast::Lower)
   .samples({"f(2,3,4), f(2,5,4), f(2,5,6)", "f(1,2,3,4), f(1,2,3,4), f(1,2,3,4), is_causal=True",
             "f(2,3,4), f(2,5,4), f(2,5,6), f(3,5)", "f(2,3,4), f(2,5,4), f(2,5,6), b(3,5), scale=0.3",
-            "f(1,4,3,4), f(1,2,3,4), f(1,2,3,4), enable_gqa=True"})
+            "f(1,4,3,4), f(1,2,3,4), f(1,2,3,4), enable_gqa=True",
+            "f(1,0,3,4), f(1,0,3,4), f(1,0,3,4), enable_gqa=True"})
   .error("f(2,3,4), f(2,5,3), f(2,5,6)", ErrorKind::Runtime, "query has 4 features and key 3")
+  .error("f(2,3,4), f(2,5,4), f(2,5,6), dropout_p=-0.1", ErrorKind::Value, "has to be between 0 and 1, but got -0.1")
   .error("f(2,3,4), f(2,3,4), f(2,3,4), f(3,3), is_causal=True", ErrorKind::Runtime, "should not be set")
   .error("f(1,4,3,4), f(1,2,3,4), f(1,0,3,4), enable_gqa=True", ErrorKind::Runtime, "must be a multiple")
   .error("f(1,4,3,4), f(1,3,3,4), f(1,3,3,4), enable_gqa=True", ErrorKind::Runtime, "must be a multiple");

@@ -1,7 +1,8 @@
-// The op of scaled_dot_product_attention without dropout: no matrix of weights is stored, forward or backward.
+// The op of scaled_dot_product_attention without dropout: the whole matrix of weights is not stored, forward or backward.
 #include "strata/args/nn/attention_kernel.h"
 #include "autograd/autograd.h"
 #include "cuda/nn/attention.h"
+#include "dispatch/settings.h"
 #include "ops/device_inputs.h"
 #include "ops/nn/attention_rows.h"
 #include "ops/planned.h"
@@ -113,13 +114,13 @@ template <class Run> void run_attention_backward(const Call& c, Run run) {
   });
 }
 
-// On devices, where no fused kernel takes the call, it is composed of other ops: the weights are stored, in the compute
-// type.
-Tensor scores_of(const Tensor& q, const Tensor& k, const Tensor& mask, bool causal, double scale) {
+// On devices, where no fused kernel takes the call, it is composed of other ops, in the compute type: the scores of some
+// rows at a time. `first` is the row of the first query.
+Tensor scores_of(const Tensor& q, const Tensor& k, const Tensor& mask, bool causal, double scale, int64_t first = 0) {
   Tensor scores = mul(matmul(q, transpose(k, -2, -1)), scale);
   if (mask) scores = add(scores, additive(mask, scores.dtype()));
   if (!causal) return scores;
-  const Tensor row = unsqueeze(arange(q.size(-2), DType::I64, q.device()), 1),
+  const Tensor row = unsqueeze(arange(first, first + q.size(-2), 1, DType::I64, q.device()), 1),
                column = arange(k.size(-2), DType::I64, q.device());
   return masked_fill(scores, gt(column, row), -HUGE_VAL);
 }
@@ -127,31 +128,68 @@ Tensor scores_of(const Tensor& q, const Tensor& k, const Tensor& mask, bool caus
 Tensor weights_of(const Tensor& scores, const Tensor& log_sums) {
   return exp(sub(scores, unsqueeze(masked_fill(log_sums, eq(log_sums, -HUGE_VAL), 0.0), -1)));
 }
-Tensor mask_alias(const Tensor& mask) { return mask ? alias(*mask) : Tensor(); }
+
+// Calls f(first row, rows, keys) for blocks of queries, so that the memory for scores does not grow with the square of the
+// length. `keys`: how many keys any of these rows attends to; in causal attention, those of the last one.
+template <class F> void for_row_blocks(const Tensor& q, const Tensor& k, bool causal, F f) {
+  constexpr size_t kMostBytes = size_t{64} << 20;
+  constexpr int64_t kLeastRows = 16;
+  const int64_t rows = q.size(-2), columns = k.size(-2);
+  int64_t row_bytes = columns * static_cast<int64_t>(size_of(q.dtype()));
+  for (int64_t d = 0; d + 2 < q.dim(); ++d) row_bytes *= q.size(d);
+  const auto most = static_cast<int64_t>(std::min(kMostBytes, workspace_limit()));
+  const int64_t step = std::max(most / std::max<int64_t>(row_bytes, 1), kLeastRows);
+  for (int64_t first = 0; first < rows; first += step) {
+    const int64_t count = std::min(step, rows - first);
+    f(first, count, causal && step < rows ? std::min(columns, first + count) : columns);
+  }
+}
 
 void forward_on_device(const Call& c) {
   const args::attention_core a(c);
   const DType type = compute_type(c.outs[0].dtype());
   const Tensor q = dense(a.share_query(), type), k = dense(a.share_key(), type), v = dense(a.share_value(), type);
   if (c.outs[1].numel() == 0) return;
-  const Tensor mask = mask_alias(a.share_mask()), scores = scores_of(q, k, mask, a.is_causal(), a.scale());
-  const Tensor log_sums = logsumexp(scores, -1);
-  copy_values(*c.outs[1], *log_sums);
-  copy_values(*c.outs[0], *matmul(mask ? weights_of(scores, log_sums) : softmax(scores, -1), v));
+  const Tensor mask = a.share_mask(), out = alias(*c.outs[0]), sums = alias(*c.outs[1]);
+  for_row_blocks(q, k, a.is_causal(), [&](int64_t first, int64_t rows, int64_t keys) {
+    const Tensor part = mask ? narrow(narrow(alias(*mask), -2, first, rows), -1, 0, keys) : Tensor();
+    const Tensor scores =
+      scores_of(narrow(q, -2, first, rows), narrow(k, -2, 0, keys), part, a.is_causal(), a.scale(), first);
+    const Tensor log_sums = logsumexp(scores, -1);
+    const Tensor weights = part ? weights_of(scores, log_sums) : softmax(scores, -1);
+    copy_values(*narrow(sums, -1, first, rows), *log_sums);
+    copy_values(*narrow(out, -2, first, rows), *matmul(weights, narrow(v, -2, 0, keys)));
+  });
 }
 void backward_on_device(const Call& c) {
   const args::attention_backward a(c);
   const DType type = compute_type(c.outs[0].dtype());
   const Tensor g = dense(a.share_grad(), type), q = dense(a.share_query(), type), k = dense(a.share_key(), type),
-               v = dense(a.share_value(), type);
-  const double scale = a.scale();
-  const Tensor scores = scores_of(q, k, mask_alias(a.share_mask()), a.is_causal(), scale);
-  const Tensor w = weights_of(scores, dense(a.share_log_sums(), type));
-  const Tensor along = sum(mul(g, dense(a.share_output(), type)), -1, true);
-  const Tensor s = mul(mul(w, sub(matmul(g, transpose(v, -2, -1)), along)), scale);
-  copy_values(*c.outs[0], *matmul(s, k));
-  copy_values(*c.outs[1], *matmul(transpose(s, -2, -1), q));
-  copy_values(*c.outs[2], *matmul(transpose(w, -2, -1), g));
+               v = dense(a.share_value(), type), log_sums = dense(a.share_log_sums(), type), mask = a.share_mask();
+  const Tensor along = sum(mul(g, dense(a.share_output(), type)), -1, true), grad_q = alias(*c.outs[0]);
+  Tensor grad_k, grad_v;  // the sums over blocks of rows
+  const auto add_to = [](Tensor& all, const Tensor& like, int64_t keys, const Tensor& part) {
+    if (!all && keys == like.size(-2)) all = part;
+    else {
+      if (!all) all = zeros(like.shape(), part.dtype(), part.device());
+      add_(narrow(all, -2, 0, keys), part);
+    }
+  };
+  for_row_blocks(q, k, a.is_causal(), [&](int64_t first, int64_t rows, int64_t keys) {
+    const auto of_rows = [&](const Tensor& t) { return narrow(t, -2, first, rows); };
+    const auto of_keys = [&](const Tensor& t) { return narrow(t, -2, 0, keys); };
+    const Tensor part = mask ? narrow(of_rows(alias(*mask)), -1, 0, keys) : Tensor();
+    const Tensor scores = scores_of(of_rows(q), of_keys(k), part, a.is_causal(), a.scale(), first);
+    const Tensor w = weights_of(scores, narrow(log_sums, -1, first, rows)), slope = of_rows(g);
+    const Tensor s = mul(mul(w, sub(matmul(slope, transpose(of_keys(v), -2, -1)), of_rows(along))), a.scale());
+    copy_values(*of_rows(grad_q), *matmul(s, of_keys(k)));
+    add_to(grad_k, k, keys, matmul(transpose(s, -2, -1), of_rows(q)));
+    add_to(grad_v, v, keys, matmul(transpose(w, -2, -1), slope));
+  });
+  if (!grad_k) grad_k = zeros(k.shape(), type, k.device());  // there are no queries
+  if (!grad_v) grad_v = zeros(v.shape(), type, v.device());
+  copy_values(*c.outs[1], *grad_k);
+  copy_values(*c.outs[2], *grad_v);
 }
 
 cuda::AttentionCall forward_call(const Call& c) {

@@ -2,8 +2,15 @@
 #pragma once
 #include "cpu/nn/attention.h"
 #include "cpu/staging.h"
+#include "strata/ops.h"
 
 namespace strata {
+
+// Starts of sequences, lengths and pages as the int32 of the kernels. Those that int32 cannot hold saturate, so that they
+// are reported as out of range. Other dtypes stay, for the shape rule to refuse.
+inline Tensor int32_indices(const Tensor& t) {
+  return contiguous(t.dtype() == DType::I64 ? to(clamp(t, INT32_MIN, INT32_MAX), DType::I32) : t);
+}
 
 // A tensor as float or double with contiguous features: in place if possible.
 template <class T> struct AttentionRows {

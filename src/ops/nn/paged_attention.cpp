@@ -208,17 +208,15 @@ STRATA_OP(
     STRATA_CHECK(!window || *window >= 0, Value, "paged_attention: window must not be negative, got {}", *window);
     const double factor = scale ? *scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(query.size(-1), 1)));
     const Tensor q = query.dim() == 3 ? unsqueeze(query, 1) : query;
-    const auto index = [](const Tensor& t) {
-      return t.dtype() == DType::I64 ? contiguous(to(t, DType::I32)) : contiguous(t);
-    };
-    const Tensor out =
-      _paged_attention(q, key_cache, value_cache, index(table), index(contexts), factor, window.value_or(-1));
+    const Tensor out = _paged_attention(q, key_cache, value_cache, int32_indices(table), int32_indices(contexts),
+                                        factor, window.value_or(-1));
     return query.dim() == 3 ? squeeze(out, 1) : out;
   })
   .samples({"!f(2,4,4), f(5,3,2,4), f(5,3,2,6), t[[4,0,2],[1,3,0]], t[7,4]",
             "!f(2,3,2,4), f(5,3,2,4), f(5,3,2,4), t[[4,0,2],[1,3,0]], t[9,2], scale=0.3, window=2"})
   .error("f(2,4), f(5,3,2,4), f(5,3,2,4), t[[0],[1]], t[1,1]", ErrorKind::Runtime, "expected query")
   .error("f(2,4,4), f(5,3,2,4), f(5,3,2,4), t[[0],[1]], t[1,1], scale=0.0", ErrorKind::Value, "greater than 0")
+  .error("f(2,4,4), f(5,3,2,4), f(5,3,2,4), t[[0],[4294967296]], t[1,1]", ErrorKind::Index, "5 pages")
   .error("f(2,4,4), f(5,3,2,4), f(5,3,2,4), t[[0],[1]], t[1,1], window=-3", ErrorKind::Value, "not be negative");
 
 namespace {

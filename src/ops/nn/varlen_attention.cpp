@@ -309,9 +309,8 @@ std::array<Tensor, 2> varlen_attn_of(const Tensor& query, const Tensor& key, con
   if (times > 1) q = unflatten(q, 0, {shared, times});
   const double factor = scale ? *scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(query.size(-1), 1)));
   const auto all =
-    _varlen_attention(q, heads_first(key, times), heads_first(value, times), contiguous(to(cu_q, DType::I32)),
-                      contiguous(to(cu_k, DType::I32)), std::min(max_q, query.size(0)), std::min(max_k, key.size(0)),
-                      window[0], window[1], factor);
+    _varlen_attention(q, heads_first(key, times), heads_first(value, times), int32_indices(cu_q), int32_indices(cu_k),
+                      std::min(max_q, query.size(0)), std::min(max_k, key.size(0)), window[0], window[1], factor);
   if (times == 1) return {transpose(all[0], 0, 1), all[1]};
   return {transpose(flatten(all[0], 0, 1), 0, 1), flatten(all[1], 0, 1)};
 }
@@ -431,6 +430,8 @@ STRATA_OP(varlen_attn,
   .error("f(7,2,4), f(7,2,4), f(7,2,4), t[0,7], t[0,7], 7, 7, scale=-1.0", ErrorKind::Value, "greater than 0")
   .error("f(7,2,4), f(7,2,4), f(7,2,4), t[0,7], t[0,7], 7, 7, window_size=[1]", ErrorKind::Value, "length 2")
   .error("f(7,2,4), f(7,2,4), f(7,2,4), t[0,6], t[0,7], 7, 7", ErrorKind::Index, "end with the number of rows")
+  .error("f(7,2,4), f(7,2,4), f(7,2,4), f(2), t[0,7], 7, 7", ErrorKind::Runtime, "int32 or int64, got float32")
+  .error("f(7,2,4), f(7,2,4), f(7,2,4), t[0,4294967303], t[0,7], 7, 7", ErrorKind::Index, "end with the number of rows")
   .error("f(7,2,4), f(7,2,4), f(7,2,4), t[0,7], t[0,7], 5, 7", ErrorKind::Index, "more than the maximum");
 
 STRATA_OP(

@@ -138,6 +138,7 @@ STRATA_OP(view_as_complex, "view_as_complex(Tensor(a) input) -> Tensor(a)")
   .grad([](const grads::view_as_complex&, const Tensor& g) -> Grads { return {view_as_real(g)}; })
   .no_method()
   .dtypes({DType::F32, DType::F64})
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(3,4,2)", "f(2)", "f(0,2)"})
   .error("f(3)", ErrorKind::Runtime, "last dimension of size 2");
 
@@ -172,6 +173,7 @@ STRATA_OP(polar, "polar(Tensor abs, Tensor angle) -> Tensor")
   })
   .no_method()
   .complex_from_real<fn::ComplexFromPolar>()
+  .autocast_cpu(Autocast::Float32)
   .samples({"f(3,4), f(3,4)", "f(3,1), f(4)"})
   .error("i5(3), i5(3)", ErrorKind::Runtime, "float32 or float64");
 

@@ -113,13 +113,15 @@ torch::Tensor doubled(torch::Tensor x) {
 })"},
                        .functions = {{"plus", "x + n"}, {"doubled", ""}}});
   const Tensor x = ones({3}, kFloat32, Device("vgpu"));
-  const cuda::ExtensionValue one[] = {x}, two[] = {x.cpu(), 2}, wrong[] = {2, 2};
+  const cuda::ExtensionValue one[] = {x}, wrong[] = {2, 2};
   EXPECT_EQ(mine.function("doubled")(one).tensor.sum().item<double>(), 6);
-  EXPECT_EQ(mine.function("plus")(two).tensor.sum().item<double>(), 9);
+  EXPECT_EQ(mine.function("plus")({x.cpu(), 2}).tensor.sum().item<double>(), 9);
   EXPECT_EQ(mine.function("plus").doc, "x + n");
   EXPECT_ERROR(Type, "argument 1 must be Tensor, not int 2", mine.function("plus")(wrong));
   EXPECT_ERROR(Type, "takes 2 arguments", mine.function("plus")(one));
   EXPECT_ERROR(Value, "its functions are plus, doubled", mine.function("other"));
+  EXPECT_ERROR(Value, "at most 200",
+               cuda::load_inline({.name = std::string(5000, 'a'), .cpp_sources = {"void f() {}"}}));
 }
 
 }  // namespace
