@@ -48,11 +48,11 @@ std::string program_line() {
   return line ? line() : std::string();
 }
 
-Recorder::Recorder(const CaptureOptions& options, bool lenient) : options_(options), lenient_(lenient) {
+Recorder::Recorder(const CaptureOptions& options, bool lenient)
+    : options_(options), lenient_(lenient), careful_(lenient) {
   inside_composites = !options.composites;
   for (const auto& [name, tensor] : options.states) names_.insert(name);  // these stay as they are
 }
-
 ValueId Recorder::add_input(const Tensor& t, std::string name) {
   const ValueId id = new_value(type_of(*t), std::move(name));
   graph_.inputs.push_back(id);
@@ -79,24 +79,35 @@ Graph Recorder::finish(const std::vector<Tensor>& outputs) {
   return std::move(graph_);
 }
 
-void Recorder::note_call(const OpRecord& op, Form form, const Args& args, const Tensor* outs) {
-  STRATA_CHECK(!lenient_ || (thread_state.inference_mode == modes_.inference_mode &&
+Node Recorder::begin(const OpRecord& op) {
+  STRATA_CHECK(!careful_ || (thread_state.inference_mode == modes_.inference_mode &&
                              thread_state.anomaly_mode == modes_.anomaly_mode),
                NotImplemented, "changes inference_mode or anomaly mode{}", at(program_line()));
   forget_unreachable();
-  pending_ = {};
-  pending_.op = &op;
+  Node n;
+  n.op = &op;
+  n.no_grad = grad_mode_ && !thread_state.grad_mode;
+  n.scope = capture_scope();
+  n.source = short_line(program_line());
+  return n;
+}
+
+void Recorder::note_call(const OpRecord& op, Form form, const Args& args, const Tensor* outs) {
+  pending_ = begin(op);
   pending_.form = form;
-  pending_.no_grad = grad_mode_ && !thread_state.grad_mode;
-  pending_.scope = capture_scope();
-  pending_.source = short_line(program_line());
   for (uint32_t i = 0; i < args.size; ++i) pending_.args.push_back(argument_of(op, i, args[i]));
   targets_.clear();
-  const auto add_target = [&](const TensorImpl& t) { targets_.push_back({share(t), alias(t)}); };
+  const auto add_target = [&](const TensorImpl& t) {
+    if (outer_ && is_from_outside(t))
+      object(ErrorKind::NotImplemented,
+             fmt::format("{} writes to a tensor that it did not compute ({}{}). It must return the new value instead",
+                         part_, op.name, at(pending_.source)));
+    targets_.push_back({share(t), alias(t)});
+  };
   if (form == Form::InPlace) add_target(args.tensor(0));
   if (form == Form::Out)
     for (uint32_t o = 0; o < op.outputs; ++o) {
-      if (outs[o]->storage) value_of(*outs[o]);  // memory of the program's own becomes a state, which runs write to
+      if (outs[o]->storage && !outer_) value_of(*outs[o]);  // memory of the program's own becomes a state
       add_target(*outs[o]);
     }
   if (form == Form::Plain)
@@ -138,8 +149,8 @@ void Recorder::note_results(const Tensor* outs, size_t count) {
 void Recorder::reads(const Storage* memory, const char* why) {
   const bool harmless = std::ranges::find(kHarmlessReads, why) != std::end(kHarmlessReads);
   if (lenient_) return refuse(fmt::format("reads values of a tensor ({}){}", why, at(program_line())));
-  if (options_.allow_reads || harmless || !memories_.contains(memory)) return;
-  fail(
+  if (!careful_ && (options_.allow_reads || harmless || !knows(memory))) return;
+  object(
     ErrorKind::Runtime,
     fmt::format("capture: the program reads values of a tensor ({}){}. A graph cannot decide by values: use where() or "
                 "ops that stay on tensors, or allow it if the values do not matter",
@@ -154,19 +165,26 @@ void Recorder::refuse(std::string why) {
 }
 
 void Recorder::before(const OpRecord& op, Form form, const Args& args, const Tensor* outs) {
-  if (!lenient_) return note_call(op, form, args, outs);
-  if (!refused_.empty()) return;
+  if (lenient_ && !refused_.empty()) return;
   try {
     note_call(op, form, args, outs);
-  } catch (const Error& e) { refuse(e.what()); }
+  } catch (const Error& e) {
+    if (lenient_) return refuse(e.what());
+    if (refused_.empty()) refused_ = e.what();
+    throw;
+  }
 }
 void Recorder::after(const OpRecord&, const Tensor* outs, size_t count) {
-  if (!lenient_) return note_results(outs, count);
-  if (!refused_.empty()) return;
+  if (lenient_ && !refused_.empty()) return;
   try {
     note_results(outs, count);
-  } catch (const Error& e) { refuse(e.what()); }
+  } catch (const Error& e) {
+    if (lenient_) return refuse(e.what());
+    if (refused_.empty()) refused_ = e.what();
+    throw;
+  }
 }
+
 void Recorder::failed() {
   if (lenient_) return refuse("calls an op that raises");
   pending_ = {};
@@ -204,7 +222,11 @@ void Recorder::forget_unreachable() {
 
 ValueId Recorder::new_value(ValueType type, std::string name) {
   const auto id = static_cast<ValueId>(graph_.values.size());
-  if (name.empty()) name = fmt::format("v{}", id);
+  if (name.empty()) {
+    char letter = 'v';  // parts of the program have other names: a0, ...
+    for (const Recorder* r = outer_; r; r = r->outer_) letter = letter == 'v' || letter == 'u' ? 'a' : char(letter + 1);
+    name = fmt::format("{}{}", letter, id);
+  }
   while (!names_.insert(name).second) name += "_";
   graph_.values.push_back({std::move(type), std::move(name)});
   return id;
@@ -245,10 +267,10 @@ ValueId Recorder::value_of(const TensorImpl& t) {
   if (!t.storage) {
     for (const View& v : without_memory_)
       if (v.tensor.get() == &t) return v.id;
-    return add_constant(t);
+    return outer_ ? from_outside(t) : add_constant(t);
   }
   const auto found = memories_.find(t.storage.get());
-  if (found == memories_.end()) return add_constant(t);
+  if (found == memories_.end()) return outer_ ? from_outside(t) : add_constant(t);
   Memory& m = found->second;
   const View* same = nullptr;
   for (size_t i = m.views.size(); i-- > 0;) {
@@ -259,6 +281,7 @@ ValueId Recorder::value_of(const TensorImpl& t) {
     if (!same) same = &v;
   }
   if (same) return same->id;
+  if (outer_ && m.first_id != kNoValue && (outer_->knows(t.storage.get()) || !m.whole)) return from_outside(t);
   if (!m.whole && !m.writes && is_constant(m.first_id))
     return add_constant(t);  // another part of the program's own memory
   return part_of_memory(m, t);

@@ -5,10 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <set>
 
 #include "autograd/autograd.h"
-#include "autograd/node.h"
 #include "autograd/saved_hooks.h"
 #include "compile/recorder.h"
 #include "dispatch/deferred.h"
@@ -43,35 +41,6 @@ const char* change(const Facts& before, const Tensor& t, bool written) {
     return "changes the memory or the shape of a tensor (set_data, resize_, .data = ...)";
   if (now.requires_grad != before.requires_grad && !written) return "changes requires_grad of a tensor";
   return nullptr;
-}
-
-using TapeNode = strata::Node;
-
-// What the tape of the outputs has that a graph would not record: functions of the user, hooks, retained gradients. Empty: nothing.
-std::string beyond_ops(const std::vector<Tensor>& outputs, uint64_t first_order) {
-  std::set<const TapeNode*> seen;
-  std::vector<const TapeNode*> open;
-  const auto visit = [&](const TapeNode* n) {
-    if (n && n->order >= first_order && seen.insert(n).second) open.push_back(n);
-  };
-  for (const Tensor& t : outputs) visit(node_of(*t));
-  while (!open.empty()) {
-    const TapeNode* n = open.back();
-    open.pop_back();
-    if (n->custom()) return fmt::format("records a gradient that is no op's ({})", n->name());
-    if (n->rare && (!n->rare->hooks.empty() || !n->rare->retained.empty()))
-      return fmt::format("has a hook or retain_grad() on a result of {}", n->name());
-    for (const TapeNode::Edge& e : n->edges) visit(e.node.get());
-    for (const TapeNode::Edge& e : n->list_edges) visit(e.node.get());
-  }
-  return {};
-}
-
-// The order that the next node of this thread gets.
-uint64_t next_order() {
-  const Ref<TapeNode> probe = strata::new_node(find_op("clone"));
-  strata::give_order(*probe);
-  return probe->order;
 }
 
 std::string shown(const Argument& a, const Graph& g) {
@@ -114,6 +83,9 @@ std::string difference(const Node& a, const Node& b, const Graph& before, const 
       return fmt::format("{} got {}={}; it got {} before", place_of(b), b.op->params[i].name, shown(b.args[i], now),
                          shown(a.args[i], before));
   if (a.no_grad != b.no_grad) return fmt::format("{} runs in another gradient mode than before", place_of(b));
+  for (size_t k = 0; k < std::min(a.bodies.size(), b.bodies.size()); ++k)
+    if (const Difference d = difference(a.bodies[k], b.bodies[k]); !d.what.empty())
+      return fmt::format("has another {} of {}: it {}", name_of_body(control_of(*b.op), k), place_of(b), d.what);
   return a.results == b.results ? "" : fmt::format("{} has other results than before", place_of(b));
 }
 
@@ -217,7 +189,9 @@ std::vector<Tensor> Recording::follow(const Program& f, const std::vector<Tensor
           if (!s.named && before.grad == s.tensor.get()) recorder.refuse("uses the .grad of a tensor");
       for (const Graph::Write& w : graph.writes)
         if (!is_given(w.target)) recorder.refuse("writes to a tensor that it made without ops, such as tensor([...])");
-      fuses_ = std::ranges::any_of(graph.values, [](const Graph::Value& v) { return may_be_deferred(v.type); });
+      for_each_graph(graph, [&](const Graph& g) {
+        fuses_ |= std::ranges::any_of(g.values, [](const Graph::Value& v) { return may_be_deferred(v.type); });
+      });
       program_ = std::make_shared<const graph::Program>(std::move(graph));
     } catch (const Error& e) { recorder.refuse(e.what()); }
   }
