@@ -56,8 +56,8 @@ def cond(pred, true_fn, false_fn, operands=()):
 def while_loop(cond_fn, body_fn, carried_inputs, *, max_trips=None):
     """Replaces `carried_inputs` by body_fn(*carried_inputs) while cond_fn(*carried_inputs) holds; returns them as a tuple.
 
-    They are a tuple of tensors, or of lists and dicts of them; numbers become tensors. body_fn returns the same structure, dtypes and
-    shapes, cond_fn a tensor with one element (outside of captures also a bool). The functions are pure, as those of `cond`, and
+    They are a tuple of tensors, or of lists and dicts of them; numbers become tensors. body_fn returns the same structure (of a single
+    one also without the tuple), dtypes and shapes, cond_fn a tensor with one element (outside of captures also a bool). The functions are pure, as those of `cond`, and
     a graph holds both. `max_trips` ends the loop after so many trips.
 
     >>> strata.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (strata.tensor(0), strata.ones(2)))
@@ -85,6 +85,8 @@ def while_loop(cond_fn, body_fn, carried_inputs, *, max_trips=None):
 
     def body(tensors):
         results = body_fn(*tree_unflatten(list(tensors), spec))
+        if len(carried_inputs) == 1 and not isinstance(results, tuple | list):
+            results = (results,)
         if not isinstance(results, tuple | list):
             raise TypeError(
                 f"while_loop: body_fn returned {type(results).__name__}; expected a tuple of {len(carried_inputs)}"

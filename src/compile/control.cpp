@@ -196,7 +196,7 @@ Tensors run_scan(const Function& combine, Tensors init, const Tensors& xs, Steps
     next.resize(most);
     if (step == 0) {
       row_types = kept(results);
-      rows.resize(results.size(), Tensors(static_cast<size_t>(steps.count)));
+      rows.resize(results.size());
     }
     for (size_t k = 0; k < results.size(); ++k) {
       STRATA_CHECK(row_types[k].has_type_of(results[k]), Value,
@@ -205,15 +205,17 @@ Tensors run_scan(const Function& combine, Tensors init, const Tensors& xs, Steps
       STRATA_CHECK(steps.dim <= results[k].dim(), Index,
                    "scan: result {} of combine_fn has {} dimensions; it cannot be stacked along dimension {}", k,
                    results[k].dim(), steps.dim);
-      rows[k][at] = std::move(results[k]);
+      rows[k].push_back(std::move(results[k]));
     }
     check_types(next, want, "scan: combine_fn");
     keep_layouts(next, want);
     init = std::move(next);
   }
   if (steps.count == 0) std::ranges::move(no_rows(), std::back_inserter(init));
-  else
-    for (const Tensors& r : rows) init.push_back(stack(r, steps.dim));
+  for (Tensors& r : rows) {
+    if (steps.reverse) std::ranges::reverse(r);
+    init.push_back(stack(r, steps.dim));
+  }
   return init;
 }
 

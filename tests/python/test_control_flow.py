@@ -88,6 +88,7 @@ def test_while_loop(device):
     assert values(tree) == values(({"a": [x + 1]}, T(2))) and isinstance(tree, tuple)
     assert strata.while_loop(lambda n: bool(n < 3), lambda n: (n + 1,), (0,))[0].item() == 3  # a bool of Python
     assert strata.while_loop(lambda n: True, lambda n: (n + 1,), (0,), max_trips=7)[0].item() == 7
+    assert strata.while_loop(lambda n: n < 3, lambda n: n + 1, (0,)) == (T(3),)
     # The layout of the first value is kept.
     z = strata.rand(2, 3, device=device)
     moved = strata.while_loop(lambda n, z: n < 1, lambda n, z: (n + 1, z.t().contiguous().t()), (0, z))[1]
@@ -181,7 +182,7 @@ def test_misuse():
         (lambda: strata.while_loop(max, max, x), TypeError, "expected a tuple of carried inputs"),
         (lambda: strata.while_loop(lambda n: "a", max, (0,)), TypeError, "cond_fn returned str"),
         (lambda: strata.while_loop(lambda n: x > 0, max, (0,)), ValueError, "the result of cond_fn has 3 elements"),
-        (lambda: strata.while_loop(lambda n: n < 1, lambda n: n + 1, (0,)), TypeError, "expected a tuple of 1"),
+        (lambda: strata.while_loop(lambda n, m: n < 1, lambda n, m: n + 1, (0, 0)), TypeError, "expected a tuple of 2"),
         (lambda: strata.while_loop(lambda n: n < 1, lambda n: (n, n), (0,)), ValueError, "returned .Tensor, Tensor."),
         (
             lambda: strata.while_loop(lambda n: n < 1, lambda n: ([n],), (0,)),
