@@ -1,4 +1,4 @@
-"""Training and inference of whole networks on one GPU beside PyTorch: gpu_networks.py [--cases REGEX] [--rounds 5] [--graph] [--compile] [--out DIR].
+"""Training and inference of whole networks on one GPU beside PyTorch: gpu_networks.py [--cases REGEX] [--rounds 5] [--graph] [--compile] [--replay] [--out DIR].
 
 Both libraries run the same code in this process and are timed in turn, round by round, by events around several steps. Eager calls, so
 the host's time counts where it is the longer one; --graph replays a recorded step instead. The peak of allocated memory is each
@@ -20,7 +20,7 @@ import beside
 import strata
 
 CASES = {}
-OPTIONS = argparse.Namespace(graph=False, compile=False)
+OPTIONS = argparse.Namespace(graph=False, compile=False, replay=False)
 
 
 def case(name, floor, steps=5):
@@ -32,7 +32,7 @@ def case(name, floor, steps=5):
 
 
 def adam(m, net, kind="Adam"):
-    return getattr(m.optim, kind)(net.parameters(), lr=1e-4, fused=True, capturable=OPTIONS.graph)
+    return getattr(m.optim, kind)(net.parameters(), lr=1e-4, fused=True, capturable=OPTIONS.graph or OPTIONS.replay)
 
 
 def trainer(m, net, loss_of, optimizer):
@@ -243,8 +243,11 @@ def run_case(name, case, modules, rounds, graph):
         m.manual_seed(0)
         m.cuda.reset_peak_memory_stats()
         before = m.cuda.memory_allocated()
-        step = steps[m.__name__] = case["make"](m)
-        for _ in range(3):
+        step = case["make"](m)
+        if OPTIONS.replay and m is strata:
+            step = strata.compile(step, replay=True)
+        steps[m.__name__] = step
+        for _ in range(10 if OPTIONS.replay else 3):
             step()
         m.cuda.synchronize()
         row[f"{m.__name__}_memory"] = m.cuda.max_memory_allocated() - before
@@ -273,7 +276,7 @@ def markdown(result):
     lines = [
         f"# Networks: {result['device']}",
         "",
-        f"{result['date']}; {versions}; `bench/gpu_networks.py{' --graph' * OPTIONS.graph}{' --compile' * OPTIONS.compile}`: medians of interleaved rounds.",
+        f"{result['date']}; {versions}; `bench/gpu_networks.py{' --graph' * OPTIONS.graph}{' --compile' * OPTIONS.compile}{' --replay' * OPTIONS.replay}`: medians of interleaved rounds.",
         "",
         "| case | Strata | memory | PyTorch | memory | ratio | floor |",
         "|---|---|---|---|---|---|---|",
@@ -298,6 +301,7 @@ def main():
     parser.add_argument("--cases", default="", help="regular expression on the case's name")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--graph", action="store_true", help="replay a recorded step instead of calling it")
+    parser.add_argument("--replay", action="store_true", help="compile our steps with replay=True")
     parser.add_argument("--compile", action="store_true", help="torch.compile the GPT-2 of PyTorch")
     parser.add_argument("--out", default=str(beside.HERE / "results"))
     args = parser.parse_args(namespace=OPTIONS)
@@ -338,7 +342,7 @@ def main():
         print(f"{len(ratios)} cases, geometric mean {math.exp(statistics.fmean(map(math.log, ratios))):.2f}x")
     folder = pathlib.Path(args.out)
     folder.mkdir(parents=True, exist_ok=True)
-    name = "gpu_networks" + ("_graph" if args.graph else "") + ("_compile" if args.compile else "")
+    name = "gpu_networks" + ("_graph" if args.graph else "") + ("_compile" if args.compile else "") + ("_replay" if args.replay else "")
     (folder / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
     (folder / f"{name}.md").write_text(markdown(result))
     return 0

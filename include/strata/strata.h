@@ -8,6 +8,7 @@
 #include "autograd/gradcheck.h"
 #include "base/parallel.h"
 #include "compile/capture.h"
+#include "compile/control_flow.h"
 #include "compile/passes.h"
 #include "cuda/custom/compile.h"
 #include "cuda/custom/elementwise.h"

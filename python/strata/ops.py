@@ -33,6 +33,10 @@ def __getattr__(name):
         raise AttributeError(f"module 'strata.ops' has no attribute {name!r}")
     if name in BUILT_IN and name not in namespaces:
         BUILT_IN[name]()
+    if name == "higher_order" and name not in namespaces:
+        from .torch._higher_order_ops import HigherOrder
+
+        namespaces[name] = HigherOrder()
     if name == "aten" and name not in namespaces:
         from .torch.aten import Aten
 

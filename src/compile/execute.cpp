@@ -4,16 +4,24 @@
 #include <optional>
 
 #include "autograd/autograd.h"
-#include "compile/graph.h"
+#include "compile/control.h"
+#include "compile/control_flow.h"
+#include "dispatch/observer.h"
+#include "strata/ops.h"
 
 namespace strata::graph {
 namespace {
 
-// How often each value is used. What is given is used once more: by the caller.
-std::vector<uint32_t> uses_of(const Graph& g) {
+// How often each value is used.
+std::vector<uint32_t> uses_of_body(const Graph& g) {
   std::vector<uint32_t> uses(g.values.size(), 0);
   for (const Node& n : g.nodes) for_each_use(n, [&](ValueId id) { ++uses[id]; });
   for (const ValueId id : g.outputs) ++uses[id];
+  return uses;
+}
+// What is given is used once more: by the caller.
+std::vector<uint32_t> uses_of(const Graph& g) {
+  std::vector<uint32_t> uses = uses_of_body(g);
   for (const Graph::Write& w : g.writes) ++uses[w.value];
   for (const ValueId id : g.inputs) ++uses[id];
   for (const Graph::State& s : g.states) ++uses[s.id];
@@ -24,7 +32,7 @@ class Execution {
  public:
   Execution(const Graph& g, std::vector<uint32_t> uses, const std::vector<bool>& overwriting,
             const std::vector<Tensor>& inputs)
-      : g_(g), values_(g.values.size()), uses_(std::move(uses)), overwriting_(overwriting) {
+      : g_(g), values_(g.values.size()), uses_(std::move(uses)), overwriting_(&overwriting) {
     STRATA_CHECK(inputs.size() == g.inputs.size(), Value, "graph: expected {} inputs, found {}", g.inputs.size(),
                  inputs.size());
     find_dims(inputs);
@@ -33,13 +41,29 @@ class Execution {
     overwrites_ = std::ranges::find(overwriting, true) != overwriting.end() && targets_share_nothing(inputs);
   }
 
-  std::vector<Tensor> run(const std::vector<Tensor>& inputs) {
+  // Of a body, whose arguments nobody else needs.
+  Execution(const Graph& g, std::vector<uint32_t> uses, std::vector<Tensor>&& inputs, const std::vector<int64_t>& dims)
+      : g_(g), values_(g.values.size()), uses_(std::move(uses)), dims_(dims) {
+    STRATA_CHECK(inputs.size() == g.inputs.size(), Value, "graph: a function with {} arguments got {}", g.inputs.size(),
+                 inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (uses_[g.inputs[i]]) values_[g.inputs[i]] = fitting(inputs[i], g.inputs[i]);
+      inputs[i] = {};
+    }
+  }
+
+  std::vector<Tensor> run() {
     for (const Node& n : g_.nodes) {
-      run(n);
+      if (n.bodies.empty()) run(n);
+      else run_control(n);
       for_each_use(n, [&](ValueId id) { release(id); });
     }
     std::vector<Tensor> outputs;
     for (const ValueId id : g_.outputs) outputs.push_back(values_[id]);
+    return outputs;
+  }
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs) {
+    std::vector<Tensor> outputs = run();
     static const OpRecord& copy = find_op("copy");
     for (const Graph::Write& w : g_.writes)
       if (const Tensor target = target_of(w, inputs); target.get() != values_[w.value].get())
@@ -83,6 +107,7 @@ class Execution {
     const Graph::Value& want = g_.values[id];
     STRATA_CHECK(given, Type, "graph: input '{}' is an undefined tensor; expected {}", want.name,
                  to_string(want, g_.dims));
+    if (is_as_captured(*given, want)) return given;
     const ValueType found = type_of(*given);
     const bool fits = found.dtype == want.type.dtype && found.device == want.type.device &&
                       found.shape.size() == want.type.shape.size();
@@ -122,7 +147,7 @@ class Execution {
     static const OpRecord& clone = find_op("clone");
     if (thread_state.grad_mode) return call(clone, Args(t, Value()));
     const bool own = uses_[id] == 1 && t->refs.load() == 2 && t->storage && t->storage->refs.load() == 1;
-    return own || (overwrites_ && overwriting_[result]) ? t : call(clone, Args(t, Value()));
+    return own || (overwrites_ && (*overwriting_)[result]) ? t : call(clone, Args(t, Value()));
   }
   // Replaces what the call overwrites by copies, which it returns: undefined for a None in a list.
   std::vector<Tensor> copy_overwritten(const Node& n, Args& args) {
@@ -182,6 +207,91 @@ class Execution {
     }
     keep_all(n, 0, std::span(results, count));
   }
+  std::vector<Tensor> values_of(const std::vector<ValueId>& ids) const {
+    std::vector<Tensor> list;
+    list.reserve(ids.size());
+    for (const ValueId id : ids) list.push_back(values_[id]);
+    return list;
+  }
+  // Calls a body several times.
+  auto caller_of(const Graph& body, const std::vector<Tensor>& others = {}) const {
+    return [this, &body, &others, uses = uses_of_body(body)](Tensors inputs) {
+      inputs.insert(inputs.end(), others.begin(), others.end());
+      return Execution(body, uses, std::move(inputs), dims_).run();
+    };
+  }
+  int64_t integer_of(const Argument& a) const {
+    if (const auto* size = std::get_if<Size>(&a)) return evaluate(*size, dims_);
+    if (const auto* is = std::get_if<bool>(&a)) return *is;
+    return std::get<int64_t>(a);
+  }
+
+  void run_control(const Node& n) {
+    const Scoped grad(thread_state.grad_mode, thread_state.grad_mode && !n.no_grad);
+    const Control control = control_of(*n.op);
+    std::set<const Storage*> outside;
+    for_each_use(n, [&](ValueId id) {
+      if (values_[id]->storage) outside.insert(values_[id]->storage.get());
+    });
+    std::vector<Tensor> results;
+    if (current_observer()) {
+      results = run_observed(n, control);
+    } else if (control == Control::Cond) {
+      const bool taken = truth_of(values_[std::get<ValueRef>(n.args[kPred]).id], "cond: pred");
+      results = caller_of(n.bodies[taken ? 0 : 1])(values_of(list_of(n, kOperands)));
+    } else if (control == Control::While) {
+      results = run_while(n);
+    } else {
+      results = run_scan(n);
+    }
+    copy_shared(results, std::move(outside));
+    keep_all(n, 0, results);
+  }
+  // As a program does it, so that a capture of this run has the node again.
+  std::vector<Tensor> run_observed(const Node& n, Control control) const {
+    const std::vector<Tensor> others = values_of(list_of(n, list_of_others(control)));
+    if (control == Control::Cond)
+      return cond(values_[std::get<ValueRef>(n.args[kPred]).id], caller_of(n.bodies[0]), caller_of(n.bodies[1]),
+                  others);
+    if (control == Control::While) {
+      LoopOptions options{.stacked = static_cast<size_t>(integer_of(n.args[kStacked]))};
+      if (!std::holds_alternative<std::monostate>(n.args[kMaxTrips])) options.max_trips = integer_of(n.args[kMaxTrips]);
+      const auto go_on = caller_of(n.bodies[0], others);
+      return while_loop([&](const Tensors& now) { return go_on(now)[0]; }, caller_of(n.bodies[1], others),
+                        values_of(list_of(n, kCarried)), options);
+    }
+    ScanOptions options{.dim = integer_of(n.args[kScanDim]), .reverse = integer_of(n.args[kReverse]) != 0};
+    if (!std::holds_alternative<std::monostate>(n.args[kLength])) options.length = integer_of(n.args[kLength]);
+    return scan(caller_of(n.bodies[0], others), values_of(list_of(n, kInit)), values_of(list_of(n, kXs)), options);
+  }
+  std::vector<Tensor> run_while(const Node& n) const {
+    const std::vector<Tensor> others = values_of(list_of(n, kLoopOthers));
+    const auto go_on = caller_of(n.bodies[0], others), body = caller_of(n.bodies[1], others);
+    Trips trips{.stacked = static_cast<size_t>(integer_of(n.args[kStacked]))};
+    if (!std::holds_alternative<std::monostate>(n.args[kMaxTrips])) trips.max = integer_of(n.args[kMaxTrips]);
+    const auto no_rows = [&] { return rows_of_none(n, n.results.size() - trips.stacked, 0); };
+    return graph::run_while([&](const Tensors& now) { return truth_of(go_on(now)[0], "while_loop: the condition"); },
+                            body, values_of(list_of(n, kCarried)), trips, no_rows);
+  }
+  std::vector<Tensor> run_scan(const Node& n) const {
+    const std::vector<Tensor> others = values_of(list_of(n, kScanOthers)), xs = values_of(list_of(n, kXs)),
+                              init = values_of(list_of(n, kInit));
+    Steps steps{.dim = integer_of(n.args[kScanDim]), .reverse = integer_of(n.args[kReverse]) != 0};
+    steps.count = xs.empty() ? integer_of(n.args[kLength]) : xs[0].size(steps.dim);
+    const auto no_rows = [&] { return rows_of_none(n, init.size(), steps.dim); };
+    return graph::run_scan(caller_of(n.bodies[0], others), init, xs, steps, no_rows);
+  }
+  // The stacked results of a loop that ends before its first trip.
+  std::vector<Tensor> rows_of_none(const Node& n, size_t first, int64_t dim) const {
+    std::vector<Tensor> rows;
+    for (size_t k = first; k < n.results.size(); ++k) {
+      ValueType type = type_now(n.results[k]);
+      type.shape[static_cast<size_t>(dim)] = 0;
+      rows.push_back(zeros(type.shape, TensorOptions().dtype(type.dtype).device(type.device)));
+    }
+    return rows;
+  }
+
   void keep_all(const Node& n, size_t first, std::span<Tensor> results) {
     for (size_t k = 0; k < results.size(); ++k)
       if (const ValueId id = n.results[first + k]; id != kNoValue && uses_[id]) keep(n, id, std::move(results[k]));
@@ -252,8 +362,8 @@ class Execution {
 
   const Graph& g_;
   std::vector<Tensor> values_;
-  std::vector<uint32_t> uses_;  // that are still to come; those of inputs and states never end
-  const std::vector<bool>& overwriting_;
+  std::vector<uint32_t> uses_;                      // that are still to come; those of inputs and states never end
+  const std::vector<bool>* overwriting_ = nullptr;  // null: of a body, which writes to nothing
   bool overwrites_ = false;
   std::vector<int64_t> dims_;  // by index in Graph::dims
   // Lists that the arguments of the node that runs refer to. Reserved at once: they must not move.

@@ -1,10 +1,10 @@
-#include "compile/graph.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <bit>
 #include <unordered_set>
+
+#include "compile/control.h"
 
 namespace strata::graph {
 
@@ -80,9 +80,15 @@ bool fits(const Argument& a, const OpRecord& op, uint32_t i) {
   return false;
 }
 
+Size size_at(const Graph::Value& v, size_t dim) {
+  if (!v.shape.empty()) return v.shape[dim];
+  const int64_t n = v.type.shape[dim];
+  return n ? Size{{{n, {}}}} : Size{};
+}
+
 class Verifier {
  public:
-  explicit Verifier(const Graph& g) : g_(g), known_(g.values.size(), false) {}
+  explicit Verifier(const Graph& g) : Verifier(g, g.dims, 0) {}
 
   void run() {
     check_sizes();
@@ -112,6 +118,9 @@ class Verifier {
   }
 
  private:
+  Verifier(const Graph& g, const std::vector<Graph::Dim>& dims, size_t depth)
+      : g_(g), dims_(dims), depth_(depth), known_(g.values.size(), false) {}
+
   void check(const Sizes& sizes, const ValueType* type, const std::string& where) const {
     STRATA_CHECK(!type || sizes.empty() || sizes.size() == type->shape.size(), Value,
                  "graph: {} has {} sizes and {} dimensions", where, sizes.size(), type ? type->shape.size() : 0);
@@ -119,7 +128,7 @@ class Verifier {
       STRATA_CHECK(s.divisor >= 1, Value, "graph: {} has a size that is divided by {}", where, s.divisor);
       for (const Size::Term& t : s.terms)
         for (size_t d = 0; d < kMaxVarying; ++d)
-          STRATA_CHECK(t.powers[d] == 0 || (d < g_.dims.size() && t.powers[d] <= kMaxDegree), Value,
+          STRATA_CHECK(t.powers[d] == 0 || (d < dims_.size() && t.powers[d] <= kMaxDegree), Value,
                        "graph: {} has a size of an unknown dimension", where);
     }
   }
@@ -168,6 +177,9 @@ class Verifier {
       if (const auto* sizes = std::get_if<Sizes>(&a)) check(*sizes, nullptr, where);
     }
     for_each_use(n, [&](ValueId id) { use(id, where.c_str()); });
+    const Control control = control_of(*n.op);
+    if (control != Control::None) return check_control(n, control, where);
+    STRATA_CHECK(n.bodies.empty(), Value, "graph: {} has functions, but its op takes none", where);
     const auto complete = [&] { return std::ranges::find(n.results, kNoValue) == n.results.end(); };
     if (n.form == Form::InPlace)
       STRATA_CHECK(
@@ -183,7 +195,127 @@ class Verifier {
       if (id != kNoValue) define(id, "result");
   }
 
+  // --- control flow -----------------------------------------------------------------------------------------------
+  // The same dtype, device and shape, also where the shape varies; of a loop's slices and stacked results without one dimension.
+  // Strides may differ: a run converts.
+  static constexpr size_t kAllDims = SIZE_MAX;
+  static bool same_but(const Graph::Value& a, const Graph::Value& b, size_t without) {  // a dimension of a
+    const size_t rank = a.type.shape.size(), fewer = without == kAllDims ? 0 : 1;
+    if (a.type.dtype != b.type.dtype || a.type.device != b.type.device || rank != b.type.shape.size() + fewer)
+      return false;
+    for (size_t d = 0, e = 0; d < rank; ++d) {
+      if (d == without) continue;
+      if (a.type.shape[d] != b.type.shape[e] || !(size_at(a, d) == size_at(b, e))) return false;
+      ++e;
+    }
+    return true;
+  }
+  std::string described(ValueId id) const { return name(id) + ": " + to_string(g_.values[id], dims_); }
+  // Two lists of values, the first of which is of this graph.
+  void check_same(const std::vector<ValueId>& ours, const Graph& body, const std::vector<ValueId>& theirs,
+                  size_t theirs_from, const std::string& what, size_t without = kAllDims) const {
+    STRATA_CHECK(theirs_from <= theirs.size() && ours.size() <= theirs.size() - theirs_from, Value,
+                 "graph: {}: there are {} values, expected {}", what, theirs.size(), theirs_from + ours.size());
+    for (size_t k = 0; k < ours.size(); ++k) {
+      const ValueId id = theirs[theirs_from + k];
+      STRATA_CHECK(ours[k] != kNoValue && same_but(g_.values[ours[k]], body.values[id], without), Value,
+                   "graph: {}: {} does not fit {}", what, ours[k] == kNoValue ? "None" : described(ours[k]),
+                   to_string(body.values[id], dims_));
+    }
+  }
+  void check_count(const std::vector<ValueId>& ids, size_t want, const std::string& what) const {
+    STRATA_CHECK(ids.size() == want, Value, "graph: {}: there are {} values, expected {}", what, ids.size(), want);
+  }
+  void check_condition(const Graph::Value& v, const std::string& what) const {
+    for (size_t d = 0; d < v.type.shape.size(); ++d)
+      STRATA_CHECK(size_at(v, d) == (Size{{{1, {}}}}), Value, "graph: {} is {}; expected one element", what,
+                   to_string(v, dims_));
+  }
+
+  void check_control(const Node& n, Control control, const std::string& where) {
+    STRATA_CHECK(n.form == Form::Plain, Value, "graph: {} has only the plain form", where);
+    STRATA_CHECK(n.bodies.size() == (control == Control::Scan ? 1 : 2), Value, "graph: {} has {} functions", where,
+                 n.bodies.size());
+    STRATA_CHECK(depth_ < kMostNested, Value, "graph: {} is the {}th inside of others", where, depth_ + 1);
+    for (size_t k = 0; k < n.bodies.size(); ++k) {
+      const Graph& body = n.bodies[k];
+      STRATA_CHECK(body.dims.empty() && body.states.empty() && body.writes.empty(), Value,
+                   "graph: {} of {} has dimensions, states or writes of its own", name_of_body(control, k), where);
+      Verifier(body, dims_, depth_ + 1).run();
+    }
+    for (const ValueId id : n.results) {
+      STRATA_CHECK(id != kNoValue, Value, "graph: {} lacks a result", where);
+      define(id, "result");
+    }
+    if (control == Control::Cond) check_cond(n, where);
+    else if (control == Control::While) check_while(n, where);
+    else check_scan(n, where);
+  }
+  void check_cond(const Node& n, const std::string& where) const {
+    check_condition(g_.values[std::get<ValueRef>(n.args[kPred]).id], "pred of " + where);
+    const std::vector<ValueId>& operands = list_of(n, kOperands);
+    for (const Graph& body : n.bodies) {
+      check_count(body.inputs, operands.size(), "operands of " + where);
+      check_same(operands, body, body.inputs, 0, "operands of " + where);
+      check_count(body.outputs, n.results.size(), "results of " + where);
+      check_same(n.results, body, body.outputs, 0, "results of " + where);
+    }
+  }
+  void check_while(const Node& n, const std::string& where) const {
+    const std::vector<ValueId>&carried = list_of(n, kCarried), &others = list_of(n, kLoopOthers);
+    const auto* stacked = std::get_if<int64_t>(&n.args[kStacked]);
+    STRATA_CHECK(stacked && *stacked >= 0 && !carried.empty(), Value, "graph: {} carries or stacks nothing", where);
+    const size_t results = n.results.size();
+    STRATA_CHECK(results >= carried.size() && results - carried.size() == static_cast<uint64_t>(*stacked), Value,
+                 "graph: {} has {} results", where, results);
+    for (const Graph& body : n.bodies) {
+      check_count(body.inputs, carried.size() + others.size(), "arguments of " + where);
+      check_same(carried, body, body.inputs, 0, "carried values of " + where);
+      check_same(others, body, body.inputs, carried.size(), "arguments of " + where);
+    }
+    const Graph &condition = n.bodies[0], &body = n.bodies[1];
+    check_count(condition.outputs, 1, "the condition of " + where);
+    check_condition(condition.values[condition.outputs[0]], "the condition of " + where);
+    check_count(body.outputs, results, "results of " + where);
+    check_same(carried, body, body.outputs, 0, "carried values of " + where);
+    check_results(n, body, carried.size(), 0, where);
+  }
+  void check_scan(const Node& n, const std::string& where) const {
+    const std::vector<ValueId>&init = list_of(n, kInit), &xs = list_of(n, kXs), &others = list_of(n, kScanOthers);
+    const auto* dim = std::get_if<int64_t>(&n.args[kScanDim]);
+    STRATA_CHECK(dim && *dim >= 0 && *dim < kMaxDims, Value, "graph: {} has no dimension to scan", where);
+    const auto at = static_cast<size_t>(*dim);
+    const bool has_length = !is_any<std::monostate>(n.args[kLength]);
+    STRATA_CHECK(xs.empty() == has_length, Value, "graph: {} needs either xs or a length", where);
+    for (const ValueId x : xs)
+      STRATA_CHECK(at < g_.values[x].type.shape.size() && size_at(g_.values[x], at) == size_at(g_.values[xs[0]], at),
+                   Value, "graph: {} scans values of other sizes", where);
+    const Graph& body = n.bodies[0];
+    check_count(body.inputs, init.size() + xs.size() + others.size(), "arguments of " + where);
+    check_same(init, body, body.inputs, 0, "carried values of " + where);
+    check_same(xs, body, body.inputs, init.size(), "xs of " + where, at);
+    check_same(others, body, body.inputs, init.size() + xs.size(), "arguments of " + where);
+    check_count(body.outputs, n.results.size(), "results of " + where);
+    check_same(init, body, body.outputs, 0, "carried values of " + where);
+    check_results(n, body, init.size(), at, where);
+    for (size_t k = init.size(); k < n.results.size() && !xs.empty(); ++k)
+      STRATA_CHECK(size_at(g_.values[n.results[k]], at) == size_at(g_.values[xs[0]], at), Value,
+                   "graph: {} stacks other sizes than it scans", where);
+  }
+  // First those that are carried, then the stacked ones.
+  void check_results(const Node& n, const Graph& body, size_t carried, size_t dim, const std::string& where) const {
+    const std::vector<ValueId> first(n.results.begin(), n.results.begin() + static_cast<ptrdiff_t>(carried)),
+      rest(n.results.begin() + static_cast<ptrdiff_t>(carried), n.results.end());
+    check_same(first, body, body.outputs, 0, "results of " + where);
+    for (const ValueId id : rest)
+      STRATA_CHECK(dim < g_.values[id].type.shape.size(), Value, "graph: {} stacks along dimension {} of {}", where,
+                   dim, described(id));
+    check_same(rest, body, body.outputs, carried, "results of " + where, dim);
+  }
+
   const Graph& g_;
+  const std::vector<Graph::Dim>& dims_;
+  const size_t depth_;
   std::vector<bool> known_, held_;
 };
 

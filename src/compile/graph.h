@@ -60,14 +60,16 @@ using Argument = std::variant<std::monostate, ValueRef, ValueList, double, int64
 
 // A call. Nothing that it is given changes: in place, the op gets a copy of argument 0 with the same strides, and with out= new
 // memory; results are the new values. After the results of a record that writes to arguments come the new values of these.
+struct Graph;
 struct Node {
   const OpRecord* op = nullptr;
   Form form = Form::Plain;
   std::vector<Argument> args;  // one per parameter of the record
   std::vector<ValueId> results;
-  bool no_grad = false;  // inside a no_grad block of the program
-  std::string source;    // "model.py:12" or empty
-  std::string scope;     // of the module: "layers.0.linear", or empty
+  bool no_grad = false;       // inside a no_grad block of the program
+  std::string source;         // "model.py:12" or empty
+  std::string scope;          // of the module: "layers.0.linear", or empty
+  std::vector<Graph> bodies;  // of control flow: what it calls; see control.h
 };
 
 struct Graph {
@@ -95,7 +97,7 @@ struct Graph {
     bool operator==(const Write&) const = default;
   };
 
-  std::vector<Dim> dims;
+  std::vector<Dim> dims;      // in a body: none, sizes refer to those of the whole graph
   std::vector<Value> values;  // by id
   std::vector<ValueId> inputs;
   std::vector<State> states;
@@ -163,6 +165,12 @@ template <class F> void for_each_use(const Node& node, const F& f) {
       for (ValueId id : list->ids)
         if (id != kNoValue) f(id);
   }
+}
+// Calls f(graph) for the graph and for the bodies in it.
+template <class F> void for_each_graph(const Graph& graph, const F& f) {
+  f(graph);
+  for (const Node& n : graph.nodes)
+    for (const Graph& body : n.bodies) for_each_graph(body, f);
 }
 // The number of values that replace arguments (below): the last results of a call.
 STRATA_API size_t count_written(const Node& node);

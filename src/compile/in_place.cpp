@@ -47,6 +47,7 @@ class Sharing {
 // The types of its results do not depend on values. That also holds for most ops that are not listed here.
 bool has_fixed_types(const Node& n) {
   static const OpRecord& scatter = find_op("as_strided_scatter");
+  if (!n.bodies.empty()) return false;
   return n.form != Form::Plain || n.op->outputs == 0 || n.op->view_fn || n.op->formulas || n.op == &scatter;
 }
 

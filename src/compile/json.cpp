@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "compile/graph.h"
+#include "compile/control.h"
 
 namespace strata::graph {
 namespace {
@@ -127,9 +127,16 @@ Argument default_of(const Value& v) {
 }
 
 const OpRecord* find(const std::string& name, const std::string& overload) {
+  if (const OpRecord* control = overload.empty() ? control_record(name) : nullptr) return control;
   for (const OpRecord* op : all_ops())
     if (op->name == name && op->overload == overload) return op;
   return nullptr;
+}
+
+const json& functions_of(const json& node) {
+  static const json none = json::array();
+  const auto found = node.find("functions");
+  return found == node.end() ? none : *found;
 }
 
 class Reader {
@@ -140,21 +147,13 @@ class Reader {
     STRATA_CHECK(j_.is_object() && j_.value("format", "") == kFormat, Value, "graph: this is no text of a graph");
     STRATA_CHECK(j_.at("version") == kVersion, Value, "graph: the text has version {}; this version of Strata reads {}",
                  j_.at("version").dump(), kVersion);
-    for (const json& d : j_.value("dims", json::array()))
-      g_.dims.push_back({d.at("name").get<std::string>(), d.at("min").get<int64_t>(), d.at("max").get<int64_t>()});
-    for (const json& v : j_.at("values"))
-      g_.values.push_back({type_of(v), v.at("name").get<std::string>(),
-                           sizes_of_json(v.value("varying_shape", json::array())),
-                           sizes_of_json(v.value("varying_strides", json::array()))});
-    g_.inputs = j_.at("inputs").get<std::vector<ValueId>>();
-    for (const json& s : j_.at("states")) read_state(s);
-    refuse_unknown_ops();
-    for (const json& n : j_.at("nodes")) g_.nodes.push_back(node_of(n));
-    g_.outputs = j_.at("outputs").get<std::vector<ValueId>>();
-    for (const json& w : j_.at("writes"))
-      g_.writes.push_back({w.at("target").get<ValueId>(), w.at("value").get<ValueId>()});
-    verify(g_);
-    return std::move(g_);
+    std::set<std::string> unknown;
+    find_unknown_ops(j_, unknown, 0);
+    STRATA_CHECK(unknown.empty(), NotImplemented, "graph: this version of Strata does not have the ops {}",
+                 fmt::format("{}", fmt::join(unknown, ", ")));
+    Graph g = graph_of(j_);
+    verify(g);
+    return g;
   }
 
  private:
@@ -168,10 +167,26 @@ class Reader {
                  "graph: a value has {} sizes and {} strides", type.shape.size(), type.strides.size());
     return type;
   }
-  void read_state(const json& s) {
+  Graph graph_of(const json& j) const {
+    Graph g;
+    for (const json& d : j.value("dims", json::array()))
+      g.dims.push_back({d.at("name").get<std::string>(), d.at("min").get<int64_t>(), d.at("max").get<int64_t>()});
+    for (const json& v : j.at("values"))
+      g.values.push_back({type_of(v), v.at("name").get<std::string>(),
+                          sizes_of_json(v.value("varying_shape", json::array())),
+                          sizes_of_json(v.value("varying_strides", json::array()))});
+    g.inputs = j.at("inputs").get<std::vector<ValueId>>();
+    for (const json& s : j.at("states")) read_state(g, s);
+    for (const json& n : j.at("nodes")) g.nodes.push_back(node_of(n));
+    g.outputs = j.at("outputs").get<std::vector<ValueId>>();
+    for (const json& w : j.at("writes"))
+      g.writes.push_back({w.at("target").get<ValueId>(), w.at("value").get<ValueId>()});
+    return g;
+  }
+  void read_state(Graph& g, const json& s) const {
     const auto id = s.at("value").get<ValueId>();
-    STRATA_CHECK(id < g_.values.size(), Value, "graph: state {} is no value", id);
-    const Graph::Value& want = g_.values[id];
+    STRATA_CHECK(id < g.values.size(), Value, "graph: state {} is no value", id);
+    const Graph::Value& want = g.values[id];
     const auto found = std::ranges::find(states_, want.name, &std::pair<std::string, Tensor>::first);
     STRATA_CHECK(found != states_.end() && found->second, Value, "graph: there is no tensor for its state '{}'",
                  want.name);
@@ -180,19 +195,18 @@ class Reader {
     STRATA_CHECK(type.dtype == want.type.dtype && type.shape == want.type.shape && type.device == want.type.device,
                  Value, "graph: the tensor of state '{}' is {}; expected {}", want.name, to_string(type),
                  to_string(want.type));
-    g_.states.push_back({id, t, s.at("named").get<bool>()});
+    g.states.push_back({id, t, s.at("named").get<bool>()});
     if (type.strides == want.type.strides) return;
     static const OpRecord& clone = find_op("clone_strided");  // files hold tensors in row-major order
-    g_.states.back().tensor = call(clone, Args(t, IntList(want.type.strides)));
+    g.states.back().tensor = call(clone, Args(t, IntList(want.type.strides)));
   }
-  void refuse_unknown_ops() const {
-    std::set<std::string> unknown;
-    for (const json& n : j_.at("nodes")) {
+  static void find_unknown_ops(const json& graph, std::set<std::string>& unknown, size_t depth) {
+    STRATA_CHECK(depth <= kMostNested, Value, "graph: more than {} functions are inside each other", kMostNested);
+    for (const json& n : graph.at("nodes")) {
       const auto name = n.at("op").get<std::string>();
       if (!find(name, n.value("overload", ""))) unknown.insert(name);
+      for (const json& body : functions_of(n)) find_unknown_ops(body, unknown, depth + 1);
     }
-    STRATA_CHECK(unknown.empty(), NotImplemented, "graph: this version of Strata does not have the ops {}",
-                 fmt::format("{}", fmt::join(unknown, ", ")));
   }
   Node node_of(const json& j) const {
     Node n;
@@ -214,18 +228,16 @@ class Reader {
     n.no_grad = j.value("no_grad", false);
     n.source = j.value("source", "");
     n.scope = j.value("scope", "");
+    for (const json& body : functions_of(j)) n.bodies.push_back(graph_of(body));
     return n;
   }
 
   const json& j_;
   const std::vector<std::pair<std::string, Tensor>>& states_;
-  Graph g_;
 };
 
-}  // namespace
-
-std::string to_json(const Graph& g) {
-  json j = {{"format", kFormat}, {"version", kVersion}, {"inputs", g.inputs}, {"outputs", g.outputs}};
+json of_graph(const Graph& g) {
+  json j = {{"inputs", g.inputs}, {"outputs", g.outputs}};
   j["values"] = j["states"] = j["nodes"] = j["writes"] = json::array();
   for (const Graph::Dim& d : g.dims) j["dims"].push_back({{"name", d.name}, {"min", d.min}, {"max", d.max}});
   for (const Graph::Value& v : g.values) {
@@ -249,15 +261,30 @@ std::string to_json(const Graph& g) {
     if (n.no_grad) node["no_grad"] = true;
     if (!n.source.empty()) node["source"] = n.source;
     if (!n.scope.empty()) node["scope"] = n.scope;
+    for (const Graph& body : n.bodies) node["functions"].push_back(of_graph(body));
     j["nodes"].push_back(node);
   }
   for (const Graph::Write& w : g.writes) j["writes"].push_back({{"target", w.target}, {"value", w.value}});
+  return j;
+}
+
+}  // namespace
+
+std::string to_json(const Graph& g) {
+  json j = of_graph(g);
+  j["format"] = kFormat;
+  j["version"] = kVersion;
   return j.dump();
 }
 
 Graph from_json(const std::string& text, const std::vector<std::pair<std::string, Tensor>>& states) {
+  static constexpr int kDeepest = 16 + 5 * static_cast<int>(kMostNested);  // copying and printing recurse
+  const auto not_too_deep = [](int depth, json::parse_event_t, json&) {
+    STRATA_CHECK(depth <= kDeepest, Value, "graph: the text has more than {} levels", kDeepest);
+    return true;
+  };
   try {
-    return Reader(json::parse(text), states).run();
+    return Reader(json::parse(text, not_too_deep), states).run();
   } catch (const json::exception& e) {
     fail(ErrorKind::Value, fmt::format("graph: the text is damaged: {}", e.what()));
   }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "autograd/autograd.h"
+#include "compile/control.h"
 #include "cuda/runtime/event.h"
 #include "cuda/runtime/in_stream.h"
 #include "cuda/runtime/runtime.h"
@@ -40,8 +41,12 @@ LaunchedProgram::Precision LaunchedProgram::Precision::now() {
 const char* LaunchedProgram::objection(const Graph& graph) {
   const Device device = device_of(graph);
   if (device.type != DeviceType::Cuda && device.type != DeviceType::Vgpu) return "it is not on a GPU";
-  for (const Graph::Value& v : graph.values)  // a kernel takes the value of a CPU tensor as a number
-    if (v.type.device != device) return "it has tensors on several devices";
+  bool on_others = false;  // a kernel takes the value of a CPU tensor as a number
+  for_each_graph(graph, [&](const Graph& g) {
+    for (const Graph::Value& v : g.values) on_others |= v.type.device != device;
+  });
+  if (on_others) return "it has tensors on several devices";
+  if (decides_by_values(graph)) return "it decides by values (cond, while_loop)";
   for (const Graph::Write& w : graph.writes)
     if (has(graph.inputs, w.target)) return "it writes to an argument";
   return graph.nodes.empty() ? "it has no work" : nullptr;

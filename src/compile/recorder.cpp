@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "compile/tape.h"
 #include "cuda/runtime/runtime.h"
 
 namespace strata::graph {
@@ -48,11 +49,11 @@ std::string program_line() {
   return line ? line() : std::string();
 }
 
-Recorder::Recorder(const CaptureOptions& options, bool lenient) : options_(options), lenient_(lenient) {
+Recorder::Recorder(const CaptureOptions& options, bool lenient)
+    : options_(options), lenient_(lenient), careful_(lenient) {
   inside_composites = !options.composites ? Inside::Always : lenient ? Inside::IfRecorded : Inside::Never;
   for (const auto& [name, tensor] : options.states) names_.insert(name);  // these stay as they are
 }
-
 ValueId Recorder::add_input(const Tensor& t, std::string name) {
   const ValueId id = new_value(type_of(*t), std::move(name));
   graph_.inputs.push_back(id);
@@ -81,24 +82,37 @@ Graph Recorder::finish(const std::vector<Tensor>& outputs) {
   return std::move(graph_);
 }
 
-void Recorder::note_call(const OpRecord& op, Form form, const Args& args, const Tensor* outs) {
-  STRATA_CHECK(!lenient_ || (thread_state.inference_mode == modes_.inference_mode &&
+Node Recorder::begin(const OpRecord& op) {
+  STRATA_CHECK(!careful_ || (thread_state.inference_mode == modes_.inference_mode &&
                              thread_state.anomaly_mode == modes_.anomaly_mode),
                NotImplemented, "changes inference_mode or anomaly mode{}", at(program_line()));
   forget_unreachable();
-  pending_ = {};
-  pending_.op = &op;
+  const bool records_inside = thread_state.grad_mode && (op.composite_fn || control_of(op) != Control::None);
+  pending_order_ = records_inside ? next_order() : 0;
+  Node n;
+  n.op = &op;
+  n.no_grad = grad_mode_ && !thread_state.grad_mode;
+  n.scope = capture_scope();
+  n.source = short_line(program_line());
+  return n;
+}
+
+void Recorder::note_call(const OpRecord& op, Form form, const Args& args, const Tensor* outs) {
+  pending_ = begin(op);
   pending_.form = form;
-  pending_.no_grad = grad_mode_ && !thread_state.grad_mode;
-  pending_.scope = capture_scope();
-  pending_.source = short_line(program_line());
   for (uint32_t i = 0; i < args.size; ++i) pending_.args.push_back(argument_of(op, i, args[i]));
   targets_.clear();
-  const auto add_target = [&](const TensorImpl& t) { targets_.push_back({share(t), alias(t)}); };
+  const auto add_target = [&](const TensorImpl& t) {
+    if (outer_ && is_from_outside(t))
+      object(ErrorKind::NotImplemented,
+             fmt::format("{} writes to a tensor that it did not compute ({}{}). It must return the new value instead",
+                         part_, op.name, at(pending_.source)));
+    targets_.push_back({share(t), alias(t)});
+  };
   if (form == Form::InPlace) add_target(args.tensor(0));
   if (form == Form::Out)
     for (uint32_t o = 0; o < op.outputs; ++o) {
-      if (outs[o]->storage) value_of(*outs[o]);  // memory of the program's own becomes a state, which runs write to
+      if (outs[o]->storage && !outer_) value_of(*outs[o]);  // memory of the program's own becomes a state
       add_target(*outs[o]);
     }
   if (form == Form::Plain)
@@ -138,19 +152,22 @@ void Recorder::note_results(const Tensor* outs, size_t count) {
   }
   for (size_t k = 0; k < count; ++k)
     if (shown[k]) show(*outs[k], results[k]);
+  if (pending_order_) hide_saved({outs, count}, graph_.nodes.back().op->name);
 }
 
 void Recorder::reads(const Storage* memory, const char* why) {
   const bool harmless = std::ranges::find(kHarmlessReads, why) != std::end(kHarmlessReads);
   if (lenient_) return refuse(fmt::format("reads values of a tensor ({}){}", why, at(program_line())));
-  if (options_.allow_reads || harmless || !memories_.contains(memory)) return;
-  fail(
+  if (!careful_ && (options_.allow_reads || harmless || !knows(memory))) return;
+  object(
     ErrorKind::Runtime,
     fmt::format("capture: the program reads values of a tensor ({}){}. A graph cannot decide by values: use where() or "
                 "ops that stay on tensors, or allow it if the values do not matter",
                 why, at(program_line())));
 }
 void Recorder::looks_at_grad(const TensorImpl& t) {
+  if (outer_ && t.requires_grad && !t.history)
+    object(ErrorKind::NotImplemented, fmt::format("{} uses the .grad of a tensor{}", part_, at(program_line())));
   if (!lenient_ || !refused_.empty()) return;
   const auto at = static_cast<size_t>(std::ranges::find(given_, &t, &Given::tensor) - given_.begin());
   if (at == given_.size()) {
@@ -173,31 +190,39 @@ void Recorder::looks_at_grad(const TensorImpl& t) {
 void Recorder::sets_generator() {
   const std::string what = fmt::format("sets the seed or the state of a generator{}", at(program_line()));
   if (lenient_) return refuse(what);
-  fail(ErrorKind::NotImplemented, fmt::format("capture: the program {}, which a graph does not", what));
+  object(ErrorKind::NotImplemented, fmt::format("capture: the program {}, which a graph does not", what));
 }
 
 void Recorder::refuse(std::string why) {
   if (refused_.empty()) refused_ = std::move(why);
   memories_.clear();  // the program goes on, and needs its memory
+  hidden_.clear();
   without_memory_.clear();
   pending_ = {};
   targets_.clear();
 }
 
 void Recorder::before(const OpRecord& op, Form form, const Args& args, const Tensor* outs) {
-  if (!lenient_) return note_call(op, form, args, outs);
-  if (!refused_.empty()) return;
+  if (lenient_ && !refused_.empty()) return;
   try {
     note_call(op, form, args, outs);
-  } catch (const Error& e) { refuse(e.what()); }
+  } catch (const Error& e) {
+    if (lenient_) return refuse(e.what());
+    if (refused_.empty()) refused_ = e.what();
+    throw;
+  }
 }
 void Recorder::after(const OpRecord&, const Tensor* outs, size_t count) {
-  if (!lenient_) return note_results(outs, count);
-  if (!refused_.empty()) return;
+  if (lenient_ && !refused_.empty()) return;
   try {
     note_results(outs, count);
-  } catch (const Error& e) { refuse(e.what()); }
+  } catch (const Error& e) {
+    if (lenient_) return refuse(e.what());
+    if (refused_.empty()) refused_ = e.what();
+    throw;
+  }
 }
+
 void Recorder::failed() {
   if (lenient_) return refuse("calls an op that raises");
   pending_ = {};
@@ -239,7 +264,11 @@ void Recorder::forget_unreachable() {
 
 ValueId Recorder::new_value(ValueType type, std::string name) {
   const auto id = static_cast<ValueId>(graph_.values.size());
-  if (name.empty()) name = fmt::format("v{}", id);
+  if (name.empty()) {
+    char letter = 'v';  // parts of the program have other names: a0, ...
+    for (const Recorder* r = outer_; r; r = r->outer_) letter = letter == 'v' || letter == 'u' ? 'a' : char(letter + 1);
+    name = fmt::format("{}{}", letter, id);
+  }
   while (!names_.insert(name).second) name += "_";
   graph_.values.push_back({std::move(type), std::move(name)});
   return id;
@@ -271,7 +300,19 @@ void Recorder::show(const TensorImpl& t, ValueId id) {
   found->second.views.push_back(view_of(t, id, found->second.writes));
 }
 
+// Backward may use what the tape has saved inside a call that is one node.
+void Recorder::hide_saved(std::span<const Tensor> results, const std::string& op) {
+  for (Ref<Storage>& memory : saved_by(tape_of(results, std::exchange(pending_order_, 0))))
+    if (!knows(memory.get())) hidden_.try_emplace(memory.get(), memory, op);
+}
+
 ValueId Recorder::add_constant(const TensorImpl& t) {
+  if (const auto found = hidden_.find(t.storage.get()); t.storage && found != hidden_.end())
+    fail(ErrorKind::NotImplemented,
+         fmt::format(
+           "capture: the program computes the gradient of {}, which is one node of the graph, with values from inside "
+           "it{}. Capture the ops inside instead (composites=False), or the gradient of a program without it",
+           found->second.second, at(program_line())));
   add_state(share(t), fmt::format("constant_{}", constants_++), false);
   return graph_.states.back().id;
 }
@@ -280,10 +321,10 @@ ValueId Recorder::value_of(const TensorImpl& t) {
   if (!t.storage) {
     for (const View& v : without_memory_)
       if (v.tensor.get() == &t) return v.id;
-    return add_constant(t);
+    return outer_ ? from_outside(t) : add_constant(t);
   }
   const auto found = memories_.find(t.storage.get());
-  if (found == memories_.end()) return add_constant(t);
+  if (found == memories_.end()) return outer_ ? from_outside(t) : add_constant(t);
   Memory& m = found->second;
   const View* same = nullptr;
   for (size_t i = m.views.size(); i-- > 0;) {
@@ -294,6 +335,7 @@ ValueId Recorder::value_of(const TensorImpl& t) {
     if (!same) same = &v;
   }
   if (same) return same->id;
+  if (outer_ && m.first_id != kNoValue && (outer_->knows(t.storage.get()) || !m.whole)) return from_outside(t);
   if (!m.whole && !m.writes && is_constant(m.first_id))
     return add_constant(t);  // another part of the program's own memory
   return part_of_memory(m, t);

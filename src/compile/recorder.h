@@ -4,6 +4,7 @@
 #include <set>
 
 #include "compile/capture.h"
+#include "compile/control.h"
 #include "dispatch/observer.h"
 
 namespace strata::graph {
@@ -21,6 +22,22 @@ class Recorder final : public Observer {
   ValueId add_input(const Tensor& t, std::string name);
   void add_state(const Tensor& t, std::string name, bool named);
   Graph finish(const std::vector<Tensor>& outputs);
+
+  // --- control flow (control_flow.cpp); no observer sees the calls meanwhile ---
+  // A function of the program as a graph. Its inputs are those given, then the values of this recorder that it used besides.
+  struct Part {
+    Graph graph;
+    std::vector<ValueId> others;
+    Tensors outputs;
+    std::set<const Storage*> outside;  // the memory that it did not make
+    std::string objection;             // lenient: why there is no graph
+  };
+  Part trace(const std::string& what, const Function& f, const Tensors& inputs, const std::vector<ValueId>& ids);
+  Node begin(const OpRecord& op);
+  void add(Node node, const Tensors& results);
+  ValueId unused_input(Graph& body, ValueId outer) const;  // as an input that the body does not use
+  ValueId value_of(const TensorImpl& t);
+  bool lenient() const { return lenient_; }
 
   const std::string& refused() const { return refused_; }
   void refuse(std::string why);  // keeps the first reason
@@ -66,23 +83,34 @@ class Recorder final : public Observer {
     Tensor tensor, before;
   };
 
+  // For a part of the program of another recorder.
+  Recorder(Recorder& outer, std::string what);
+  [[noreturn]] void object(ErrorKind kind, std::string why);
+  bool knows(const Storage* memory) const { return memories_.contains(memory) || (outer_ && outer_->knows(memory)); }
+  bool is_from_outside(const TensorImpl& t) const;
+  ValueId from_outside(const TensorImpl& t);
+
   static View view_of(const TensorImpl& t, ValueId id, uint32_t writes);
   bool is_constant(ValueId id) const;
   ValueId new_value(ValueType type, std::string name = {});
   void define_memory(const TensorImpl& t, ValueId id);
   void show(const TensorImpl& t, ValueId id);
   ValueId add_constant(const TensorImpl& t);
-  ValueId value_of(const TensorImpl& t);
   ValueId part_of_memory(Memory& m, const TensorImpl& t);
   void add_node(const OpRecord& op, std::vector<Argument> args, const TensorImpl& t, ValueId result);
   void write(const TensorImpl& t, ValueId value);
   Argument argument_of(const OpRecord& op, uint32_t i, const Value& v);
   void note_call(const OpRecord& op, Form form, const Args& args, const Tensor* outs);
   void note_results(const Tensor* outs, size_t count);
+  void hide_saved(std::span<const Tensor> results, const std::string& op);
   void forget_unreachable();
 
   const CaptureOptions& options_;
   const bool lenient_;
+  Recorder* const outer_ = nullptr;
+  const std::string part_;       // the function that it follows
+  std::vector<ValueId> others_;  // the outer values of the inputs that were not given
+  const bool careful_;  // lenient, or a part of such a program: what only runs of the program can do is refused
   const RareModes modes_ = thread_state;
   const bool grad_mode_ = thread_state.grad_mode;
   std::string refused_;
@@ -91,6 +119,9 @@ class Recorder final : public Observer {
   size_t sweep_at_ = 64;  // as many memories
   std::vector<View> without_memory_;
   std::vector<Given> given_;
+  // What the tape has saved inside calls that are one node, with the names of their ops: a graph does not have these values.
+  std::map<const Storage*, std::pair<Ref<Storage>, std::string>> hidden_;
+  uint64_t pending_order_ = 0;  // on the tape, of what the pending call records inside; 0: nothing
   Node pending_;
   std::vector<Target> targets_;  // of the pending call
   std::set<std::string> names_;  // of values

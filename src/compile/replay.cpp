@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
-#include <set>
 
 #include "autograd/autograd.h"
 #include "autograd/hooks.h"
-#include "autograd/node.h"
 #include "autograd/saved_hooks.h"
 #include "compile/recorder.h"
+#include "compile/tape.h"
 #include "dispatch/deferred.h"
 #include "record/precision.h"
 #include "strata/ops.h"
@@ -44,44 +43,6 @@ const char* change(const Facts& before, bool written) {
     return "changes the memory or the shape of a tensor (set_data, resize_, .data = ...)";
   if (now.requires_grad != before.requires_grad && !written) return "changes requires_grad of a tensor";
   return nullptr;
-}
-
-using TapeNode = strata::Node;
-
-// The tape of one result, as far as the call has recorded it.
-struct Tape {
-  // backward() has used it: the first node that another backward() finds without what it had saved.
-  const TapeNode* freed = nullptr;
-  std::string
-    beyond_ops;  // what a graph would not record: functions of the user, hooks, retained gradients. Empty: nothing
-};
-Tape tape_of(const Tensor& output, uint64_t first_order) {
-  Tape tape;
-  std::set<const TapeNode*> seen;
-  std::vector<const TapeNode*> open;
-  const auto visit = [&](const TapeNode* n) {
-    if (n && n->order >= first_order && seen.insert(n).second) open.push_back(n);
-  };
-  visit(node_of(*output));
-  while (!open.empty()) {
-    const TapeNode* n = open.back();
-    open.pop_back();
-    const bool freed = n->readers.load(std::memory_order_acquire) & TapeNode::kFreed;
-    if (freed && (!tape.freed || tape.freed->order < n->order)) tape.freed = n;
-    if (n->custom()) tape.beyond_ops = fmt::format("records a gradient that is no op's ({})", n->name());
-    else if (n->rare && (!n->rare->hooks.empty() || !n->rare->retained.empty()))
-      tape.beyond_ops = fmt::format("has a hook or retain_grad() on a result of {}", n->name());
-    for (const TapeNode::Edge& e : n->edges) visit(e.node.get());
-    for (const TapeNode::Edge& e : n->list_edges) visit(e.node.get());
-  }
-  return tape;
-}
-
-// The order that the next node of this thread gets.
-uint64_t next_order() {
-  const Ref<TapeNode> probe = strata::new_node(find_op("clone"));
-  strata::give_order(*probe);
-  return probe->order;
 }
 
 std::string shown(const Argument& a, const Graph& g) {
@@ -124,6 +85,9 @@ std::string difference(const Node& a, const Node& b, const Graph& before, const 
       return fmt::format("{} got {}={}; it got {} before", place_of(b), b.op->params[i].name, shown(b.args[i], now),
                          shown(a.args[i], before));
   if (a.no_grad != b.no_grad) return fmt::format("{} runs in another gradient mode than before", place_of(b));
+  for (size_t k = 0; k < std::min(a.bodies.size(), b.bodies.size()); ++k)
+    if (const Difference d = difference(a.bodies[k], b.bodies[k]); !d.what.empty())
+      return fmt::format("has another {} of {}: it {}", name_of_body(control_of(*b.op), k), place_of(b), d.what);
   return a.results == b.results ? "" : fmt::format("{} has other results than before", place_of(b));
 }
 
@@ -220,7 +184,7 @@ std::vector<Tensor> Recording::follow(const Program& f, const std::vector<Tensor
       recorder.refuse(
         "returns a tensor that shares memory with one that it writes to, or that it did not compute by ops");
     if (!t.requires_grad()) continue;
-    Tape tape = tape_of(t, first_order);
+    Tape tape = tape_of({&t, 1}, first_order);
     if (tape.freed) {
       used_up_.back() = {node_of(*t)->name(), tape.freed->name()};
     } else {
@@ -249,7 +213,9 @@ std::vector<Tensor> Recording::follow(const Program& f, const std::vector<Tensor
       for (const Graph::Write& w : graph.writes)
         if (!is_given(w.target) && std::ranges::find(graph.inputs, w.target) == graph.inputs.end())
           recorder.refuse("writes to a tensor that it made without ops, such as tensor([...])");
-      fuses_ = std::ranges::any_of(graph.values, [](const Graph::Value& v) { return may_be_deferred(v.type); });
+      for_each_graph(graph, [&](const Graph& g) {
+        fuses_ |= std::ranges::any_of(g.values, [](const Graph::Value& v) { return may_be_deferred(v.type); });
+      });
       program_ = std::make_shared<const graph::Program>(std::move(graph));
     } catch (const Error& e) { recorder.refuse(e.what()); }
   }

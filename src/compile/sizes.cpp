@@ -106,32 +106,30 @@ bool is_constant(const Sizes& sizes) {
   return std::ranges::all_of(sizes, [](const Size& s) { return is_constant(s); });
 }
 
+// Of one graph in all captures: the whole, or a body.
 class Generalization {
  public:
-  Generalization(const std::vector<Graph>& captures, const std::vector<std::vector<int64_t>>& points,
-                 const std::vector<Graph::Dim>& dims)
-      : captures_(captures), points_(points), g_(captures[0]), fit_(points), fitted_(fit_.captures()) {
-    g_.dims = dims;
-  }
+  using Captures = std::vector<const Graph*>;
+  using Points = std::vector<std::vector<int64_t>>;
+  // `g` is a copy of the first capture.
+  Generalization(Captures captures, const Points& points, const Fit& fit, Graph& g)
+      : captures_(std::move(captures)), points_(points), g_(g), fit_(fit), fitted_(fit.captures()) {}
 
-  Graph run(const std::vector<Axis>& axes) {
-    for (const Graph& c : captures_) check_structure(c);
+  void run() {
+    for (const Graph* c : captures_) check_structure(*c);
     for (ValueId id = 0; id < g_.values.size(); ++id) {
       Graph::Value& v = g_.values[id];
       v.shape = sizes(&ValueType::shape, id);
       v.strides = sizes(&ValueType::strides, id);
     }
-    for (const Axis& a : axes) {
-      STRATA_CHECK(a.input < g_.inputs.size() && a.dim < g_.dims.size() &&
-                     a.axis < g_.values[g_.inputs[a.input]].shape.size() &&
-                     g_.values[g_.inputs[a.input]].shape[a.axis] == size_of_dim(a.dim),
-                   Value, "generalize: axis {} of input {} does not vary with '{}'", a.axis, a.input,
-                   a.dim < g_.dims.size() ? g_.dims[a.dim].name : "");
-    }
-    for (size_t n = 0; n < g_.nodes.size(); ++n)
+    for (size_t n = 0; n < g_.nodes.size(); ++n) {
       for (size_t i = 0; i < g_.nodes[n].args.size(); ++i) generalize(n, i);
-    verify(g_);
-    return std::move(g_);
+      for (size_t k = 0; k < g_.nodes[n].bodies.size(); ++k) {
+        Captures bodies;
+        for (const Graph* c : captures_) bodies.push_back(&c->nodes[n].bodies[k]);
+        Generalization(std::move(bodies), points_, fit_, g_.nodes[n].bodies[k]).run();
+      }
+    }
   }
 
  private:
@@ -147,7 +145,9 @@ class Generalization {
     const size_t common = std::min(c.nodes.size(), g_.nodes.size());
     for (size_t n = 0; n < common; ++n) {
       const Node &a = g_.nodes[n], &b = c.nodes[n];
-      if (a.op != b.op || a.form != b.form || a.results != b.results || a.no_grad != b.no_grad) differs(a, "the call");
+      if (a.op != b.op || a.form != b.form || a.results != b.results || a.no_grad != b.no_grad ||
+          a.bodies.size() != b.bodies.size())
+        differs(a, "the call");
     }
     if (c.nodes.size() != g_.nodes.size())
       differs((c.nodes.size() > common ? c : g_).nodes[common], "the number of calls after that");
@@ -177,7 +177,7 @@ class Generalization {
   }
   // The shape or the strides of a value; empty if they do not vary.
   Sizes sizes(std::vector<int64_t> ValueType::*list, ValueId id) const {
-    const auto type = [&](size_t k) -> const ValueType& { return captures_[k].values[id].type; };
+    const auto type = [&](size_t k) -> const ValueType& { return captures_[k]->values[id].type; };
     const size_t count = type(0).shape.size();
     for (size_t k = 1; k < captures_.size(); ++k)
       STRATA_CHECK(type(k).shape.size() == count && type(k).dtype == type(0).dtype, Runtime,
@@ -197,7 +197,7 @@ class Generalization {
   void generalize(size_t n, size_t i) {
     Node& node = g_.nodes[n];
     Argument& first = node.args[i];
-    const auto other = [&](size_t k) -> const Argument& { return captures_[k].nodes[n].args[i]; };
+    const auto other = [&](size_t k) -> const Argument& { return captures_[k]->nodes[n].args[i]; };
     bool same = true;
     for (size_t k = 1; k < captures_.size(); ++k) {
       if (other(k).index() != first.index()) differs(node, "the kind of an argument");
@@ -230,11 +230,11 @@ class Generalization {
     }
   }
 
-  const std::vector<Graph>& captures_;
-  const std::vector<std::vector<int64_t>>& points_;
-  Graph g_;
-  Fit fit_;
-  size_t fitted_;  // captures; the rest checks
+  const Captures captures_;
+  const Points& points_;
+  Graph& g_;
+  const Fit& fit_;
+  const size_t fitted_;  // captures; the rest checks
 };
 
 }  // namespace
@@ -265,7 +265,19 @@ Graph generalize(const std::vector<Graph>& captures, const std::vector<std::vect
   for (const std::vector<int64_t>& p : points)
     STRATA_CHECK(p.size() == dims.size(), Value, "generalize: a point has {} sizes; expected {}", p.size(),
                  dims.size());
-  return Generalization(captures, points, dims).run(axes);
+  Graph g = captures[0];
+  g.dims = dims;
+  Generalization::Captures all;
+  for (const Graph& c : captures) all.push_back(&c);
+  Generalization(std::move(all), points, Fit(points), g).run();
+  for (const Axis& a : axes)
+    STRATA_CHECK(a.input < g.inputs.size() && a.dim < g.dims.size() &&
+                   a.axis < g.values[g.inputs[a.input]].shape.size() &&
+                   g.values[g.inputs[a.input]].shape[a.axis] == size_of_dim(a.dim),
+                 Value, "generalize: axis {} of input {} does not vary with '{}'", a.axis, a.input,
+                 a.dim < g.dims.size() ? g.dims[a.dim].name : "");
+  verify(g);
+  return g;
 }
 
 }  // namespace strata::graph

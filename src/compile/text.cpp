@@ -2,7 +2,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
-#include "compile/graph.h"
+#include "compile/control.h"
 
 namespace strata::graph {
 namespace {
@@ -15,36 +15,42 @@ std::string list_of(const Sizes& sizes, const std::vector<Graph::Dim>& dims) {
 
 class Writer {
  public:
-  explicit Writer(const Graph& g) : g_(g) {}
+  explicit Writer(const Graph& g) : Writer(g, g.dims, "  ") {}
 
-  std::string text() const {
-    std::string s = "graph(";
+  std::string text(const std::string& title) const {
+    std::string s = title + "(";
     for (size_t i = 0; i < g_.inputs.size(); ++i) s += (i ? ", " : "") + declared(g_.inputs[i]);
     s += "):\n";
     for (const Graph::State& state : g_.states)
-      s += "  " + declared(state.id) + (state.named ? "  # state\n" : "  # constant\n");
+      s += indent_ + declared(state.id) + (state.named ? "  # state\n" : "  # constant\n");
     std::string scope;
     for (const Node& n : g_.nodes) {
-      if (n.scope != scope) s += n.scope.empty() ? "" : "  # " + n.scope + "\n";
+      if (n.scope != scope) s += n.scope.empty() ? "" : indent_ + "# " + n.scope + "\n";
       scope = n.scope;
-      s += "  " + line(n) + "\n";
+      s += indent_ + line(n) + "\n";
+      for (size_t k = 0; k < n.bodies.size(); ++k)
+        s += indent_ + "  " + Writer(n.bodies[k], dims_, indent_ + "    ").text(name_of_body(control_of(*n.op), k));
     }
-    for (const Graph::Write& w : g_.writes) s += fmt::format("  {} <- {}\n", name(w.target), name(w.value));
-    s += "  return ";
-    for (size_t i = 0; i < g_.outputs.size(); ++i) s += (i ? ", " : "") + name(g_.outputs[i]);
+    for (const Graph::Write& w : g_.writes) s += indent_ + fmt::format("{} <- {}\n", name(w.target), name(w.value));
+    s += indent_ + "return";
+    for (size_t i = 0; i < g_.outputs.size(); ++i) s += (i ? ", " : " ") + name(g_.outputs[i]);
     return s + "\n";
   }
 
  private:
+  Writer(const Graph& g, const std::vector<Graph::Dim>& dims, std::string indent)
+      : g_(g), dims_(dims), indent_(std::move(indent)) {}
+
   std::string name(ValueId id) const { return id == kNoValue ? "None" : "%" + g_.values[id].name; }
-  std::string declared(ValueId id) const { return fmt::format("{}: {}", name(id), to_string(g_.values[id], g_.dims)); }
+  std::string declared(ValueId id) const { return fmt::format("{}: {}", name(id), to_string(g_.values[id], dims_)); }
 
   std::string line(const Node& n) const {
     std::string s;
     for (size_t k = 0; k < n.results.size(); ++k)
       s += (k ? ", " : "") + (n.results[k] == kNoValue ? "_" : declared(n.results[k]));
     const char* form = n.form == Form::InPlace ? "_" : n.form == Form::Out ? ".out" : "";
-    s += fmt::format(" = {}{}{}{}(", n.op->name, n.op->overload.empty() ? "" : ".", n.op->overload, form);
+    s += fmt::format("{}{}{}{}{}(", n.results.empty() ? "" : " = ", n.op->name, n.op->overload.empty() ? "" : ".",
+                     n.op->overload, form);
     bool first = true;
     for (size_t i = 0; i < n.args.size(); ++i) {
       if (is_default(n, i)) continue;
@@ -100,9 +106,9 @@ class Writer {
         } else if constexpr (std::is_same_v<T, Device>) {
           return "'" + strata::to_string(v) + "'";
         } else if constexpr (std::is_same_v<T, Size>) {
-          return to_string(v, g_.dims);
+          return to_string(v, dims_);
         } else if constexpr (std::is_same_v<T, Sizes>) {
-          return list_of(v, g_.dims);
+          return list_of(v, dims_);
         } else if constexpr (std::is_same_v<T, int64_t>) {
           return std::to_string(v);
         } else {
@@ -113,6 +119,8 @@ class Writer {
   }
 
   const Graph& g_;
+  const std::vector<Graph::Dim>& dims_;
+  const std::string indent_;
 };
 
 }  // namespace
@@ -137,6 +145,6 @@ std::string to_string(const Graph::Value& value, const std::vector<Graph::Dim>& 
   if (value.type.device.type != DeviceType::Cpu) s += " " + strata::to_string(value.type.device);
   return s;
 }
-std::string to_string(const Graph& graph) { return Writer(graph).text(); }
+std::string to_string(const Graph& graph) { return Writer(graph).text("graph"); }
 
 }  // namespace strata::graph

@@ -34,6 +34,21 @@ void note_copy(const TensorImpl& from, const TensorImpl& to) {
   if (observer) observer->copies(from, to);
 }
 
+Observer* current_observer() { return thread_state.observed ? observer : nullptr; }
+ObservedInstead::ObservedInstead(Observer* other) : before_(observer), seen_(thread_state.observed != 0) {
+  if (other) {
+    observer = other;
+    show();
+  } else {
+    hide();
+  }
+}
+ObservedInstead::~ObservedInstead() {
+  observer = before_;
+  if (seen_) show();
+  else hide();
+}
+
 ObservedCall::ObservedCall(const OpRecord& op, Form form, const Args& args, const Tensor* outs) : op_(op) {
   hide();
   try {

@@ -30,6 +30,22 @@ class STRATA_API Observing {
   Observing& operator=(const Observing&) = delete;
 };
 
+// The observer that would see a call made now, or null.
+STRATA_API Observer* current_observer();
+// While it exists, another observer, or none, sees the calls of this thread instead of the current one. For an observer that runs
+// parts of the program itself.
+class STRATA_API ObservedInstead {
+ public:
+  explicit ObservedInstead(Observer* other);
+  ~ObservedInstead();
+  ObservedInstead(const ObservedInstead&) = delete;
+  ObservedInstead& operator=(const ObservedInstead&) = delete;
+
+ private:
+  Observer* const before_;
+  const bool seen_;
+};
+
 // begin internal
 void note_copy(const TensorImpl& from, const TensorImpl& to);  // for Observer::copies
 // A call that the observer sees. Dispatch makes one if thread_state.observed; nothing inside it is seen.

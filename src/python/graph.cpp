@@ -3,6 +3,7 @@
 #include "compile/passes.h"
 #include "python/binding.h"
 #include "python/capsule.h"
+#include "python/control_flow.h"
 #include "python/kernels.h"
 
 namespace strata::python {
@@ -149,23 +150,30 @@ PyObject* graph_states(PyObject*, PyObject* g) {
     return list.release();
   });
 }
-// {dims, inputs, outputs, writes: [(target, value)], nodes: [{op, results, source, scope}]}
+// A dict for each node: {op, inputs, results, source, scope, functions: [its nodes]}
+Object nodes_of(const graph::Graph& graph) {
+  Object nodes(need(PyList_New(0)));
+  for (const graph::Node& n : graph.nodes) {
+    std::vector<graph::ValueId> results, used;
+    for (const graph::ValueId id : n.results)
+      if (id != graph::kNoValue) results.push_back(id);
+    for_each_use(n, [&](graph::ValueId id) { used.push_back(id); });
+    Object functions(need(PyList_New(0)));
+    for (const graph::Graph& body : n.bodies) append(functions, nodes_of(body).release());
+    append(nodes, Py_BuildValue("{s:N,s:N,s:N,s:N,s:N,s:N}", "op", wrap_text(n.op->name), "inputs",
+                                names_of(graph, used), "results", names_of(graph, results), "source",
+                                wrap_text(n.source), "scope", wrap_text(n.scope), "functions", functions.release()));
+  }
+  return nodes;
+}
+// {dims, inputs, outputs, writes: [(target, value)], nodes}
 PyObject* graph_contents(PyObject*, PyObject* g) {
   return guarded([&]() -> PyObject* {
     const graph::Graph& graph = inside<graph::Graph>(g);
-    Object writes(need(PyList_New(0))), nodes(need(PyList_New(0)));
+    Object writes(need(PyList_New(0)));
     for (const graph::Graph::Write& w : graph.writes)
       append(writes,
              Py_BuildValue("(NN)", wrap_text(graph.values[w.target].name), wrap_text(graph.values[w.value].name)));
-    for (const graph::Node& n : graph.nodes) {
-      std::vector<graph::ValueId> results, used;
-      for (const graph::ValueId id : n.results)
-        if (id != graph::kNoValue) results.push_back(id);
-      for_each_use(n, [&](graph::ValueId id) { used.push_back(id); });
-      append(nodes, Py_BuildValue("{s:N,s:N,s:N,s:N,s:N}", "op", wrap_text(n.op->name), "inputs", names_of(graph, used),
-                                  "results", names_of(graph, results), "source", wrap_text(n.source), "scope",
-                                  wrap_text(n.scope)));
-    }
     Object dims(need(PyDict_New()));
     for (const graph::Graph::Dim& d : graph.dims) {
       const Object range(need(Py_BuildValue("(LL)", static_cast<long long>(d.min), static_cast<long long>(d.max))));
@@ -173,7 +181,7 @@ PyObject* graph_contents(PyObject*, PyObject* g) {
     }
     return Py_BuildValue("{s:N,s:N,s:N,s:N,s:N}", "dims", dims.release(), "inputs", names_of(graph, graph.inputs),
                          "outputs", names_of(graph, graph.outputs), "writes", writes.release(), "nodes",
-                         nodes.release());
+                         nodes_of(graph).release());
   });
 }
 // (name) -> the previous one
@@ -200,6 +208,13 @@ PyMethodDef graph_functions[] = {
   {"_graph_states", graph_states, METH_O, "The states as (name, tensor, whether the caller named it)."},
   {"_graph_contents", graph_contents, METH_O, "Inputs, outputs, writes and nodes by the names of their values."},
   {"_graph_scope", graph_scope, METH_O, "Sets the name of the running module; returns the previous one."},
+  {"_cond", py_cond, METH_VARARGS,
+   "_cond(pred, true_fn, false_fn, operands, mismatch): whether true_fn was taken, and its results."},
+  {"_while_loop", py_while_loop, METH_VARARGS,
+   "_while_loop(cond_fn, body_fn, carried, max_trips): what is carried at the end."},
+  {"_scan", py_scan, METH_VARARGS,
+   "_scan(combine_fn, init, xs, dim, reverse, length): what is carried at the end and the stacked results."},
+  {"_is_capturing", py_is_capturing, METH_NOARGS, "Whether the calls of this thread become a graph."},
   {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace strata::python

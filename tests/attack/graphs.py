@@ -2,21 +2,27 @@
 
     python tests/attack/graphs.py [--texts 2000] [--seed 1]
 
-A text that kills the process is the one after the last number that --verbose printed.
+A text that kills the process is the one after the last number that --verbose printed. A loop that does not end is interrupted.
 """
 
 import argparse
 import copy
 import json
 import random
+import signal
 import warnings
 
 import strata
 from strata import _C, export, nn
 from strata.export import Dim, Graph
 
-ORDINARY = (ValueError, TypeError, NotImplementedError, RuntimeError, IndexError, OverflowError, MemoryError)
-OPS = [record["name"] for record in _C._records()]
+
+class Endless(Exception):
+    """A damaged loop runs on."""
+
+
+ORDINARY = (Endless, ValueError, TypeError, NotImplementedError, RuntimeError, IndexError, OverflowError, MemoryError)
+OPS = [record["name"] for record in _C._records()] + 40 * ["cond", "while_loop", "scan"]
 FORMS = ("plain", "in place", "out")
 ODD = [
     *(None, True, -1, 0, 1, 2**31, 2**32 - 1, 2**63 - 1, -(2**63), 1e308, "", "x", *FORMS, [], {}, [[]]),
@@ -42,6 +48,21 @@ def samples():
     net = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(inplace=True), nn.Flatten(), nn.Linear(32, 3))
     x = strata.randn(3, 1, 6, 6)
     yield export.export(net, (x,), dynamic_shapes=({0: Dim("n")},)).graph, [strata.randn(5, 1, 6, 6)]
+
+    def decides(x):
+        y = strata.cond(x.sum() > 0, lambda x: {"a": x + weight[0]}, lambda x: {"a": x.exp()}, (x,))["a"]
+        n, y = strata.while_loop(
+            lambda n, y: n < x.shape[0], lambda n, y: (n + 1, y * 2 + step(y)), (0, y), max_trips=9
+        )
+        return strata.scan(lambda c, v: (c + v, (c * v, weight.sum() * v)), y[0], (y * x).t(), dim=1, reverse=True)
+
+    def step(y):
+        return strata.cond(y.sum() < 5, lambda: strata.rand(y.shape), lambda: strata.ones(y.shape[0], 3))
+
+    for shapes in (None, ({0: Dim("n")},)):
+        yield export.export(decides, (strata.randn(3, 3),), dynamic_shapes=shapes).graph, [strata.randn(3, 3)]
+    graph = Graph.capture(lambda: strata.scan(lambda c, _: (c + 1, c * 2), strata.tensor(0.0), None, length=3), [])
+    yield graph, []
 
 
 def places(data, path=()):
@@ -94,6 +115,11 @@ def main():
     warnings.simplefilter("ignore")
     strata.set_memory_limit(2 << 30)
     strata.manual_seed(0)
+
+    def interrupt(*_):
+        raise Endless
+
+    signal.signal(signal.SIGALRM, interrupt)
     graphs = [(json.loads(g.to_json()), {**g.states, **g.constants}, inputs) for g, inputs in samples()]
     refused = 0
     for number in range(options.texts):
@@ -101,11 +127,14 @@ def main():
             print(number, flush=True)
         choose = random.Random(f"{options.seed} {number}")
         data, states, inputs = choose.choice(graphs)
+        signal.alarm(20)
         try:
             with strata.no_grad():
                 use(damage(choose, data), states, inputs)
         except ORDINARY:
             refused += 1
+        finally:
+            signal.alarm(0)
     print(f"{options.texts} damaged graphs, seed {options.seed}: {refused} refused, {options.texts - refused} run")
 
 

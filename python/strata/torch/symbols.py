@@ -1,4 +1,4 @@
-"""PyTorch's functions of sizes that a compiler may not know, and its control flow. Here all sizes are numbers: they run at once."""
+"""PyTorch's functions of sizes that a compiler may not know. Here all sizes are numbers: they run at once."""
 
 import math
 
@@ -41,17 +41,3 @@ def sym_sqrt(a):
 def sym_ite(b, t, f):
     """t if b, else f."""
     return t if b else f
-
-
-def cond(pred, true_fn, false_fn, operands=()):
-    """true_fn(*operands) or false_fn(*operands), by a bool or a tensor with one element."""
-    return (true_fn if bool(pred) else false_fn)(*operands)
-
-
-def while_loop(cond_fn, body_fn, carried_inputs):
-    """Replaces carried_inputs by body_fn(*carried_inputs) as long as cond_fn(*carried_inputs) is true; returns the last ones."""
-    values = tuple(carried_inputs)
-    while bool(cond_fn(*values)):
-        found = body_fn(*values)
-        values = tuple(found) if isinstance(found, (tuple, list)) else (found,)
-    return values

@@ -1,0 +1,26 @@
+// What a followed program has put on the tape.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "autograd/node.h"
+
+namespace strata::graph {
+
+using TapeNode = strata::Node;
+
+uint64_t next_order();  // the order that the next node on this thread's tape gets
+
+// The tape of results since then.
+struct Tape {
+  std::vector<const TapeNode*> nodes;
+  // backward() has used it: the first node that another backward() finds without what it had saved.
+  const TapeNode* freed = nullptr;
+  // What a graph would not record: functions of the user, hooks, retained gradients. Empty: nothing.
+  std::string beyond_ops;
+};
+Tape tape_of(std::span<const Tensor> results, uint64_t first_order);
+// The memory of what its nodes have saved.
+std::vector<Ref<Storage>> saved_by(const Tape& tape);
+
+}  // namespace strata::graph
