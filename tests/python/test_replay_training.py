@@ -450,3 +450,34 @@ def test_gradients_that_are_held_stay():
             kept.append((model[0].weight.grad, model[0].weight.grad.clone()))
         assert all(strata.equal(a, b) for a, b in kept)
         assert len({id(a) for a, _ in kept}) == len(kept)
+
+
+def test_decisions_by_values_inside():
+    """Backward through cond uses values of the branch that ran: such a step is not replayed, its results are right."""
+
+    def step(side, x, y):
+        side.optimizer.zero_grad()
+        out = strata.cond(x.sum() > 0, lambda t: side.model(t).sin(), lambda t: side.model(t) * 2, (x,))
+        loss = F.cross_entropy(out, y)
+        loss.backward()
+        side.optimizer.step()
+        return loss.detach()
+
+    sides = train(mlp(), step, "cpu")
+    assert replays(sides[1]) == 0
+    assert "gradient of cond" in str(sides[1].step.variants())
+
+
+def test_captured_gradients_of_composites():
+    """A strict capture does not keep values from inside a node as constants."""
+    weight = strata.randn(6, 3, requires_grad=True)
+
+    def f(x, y):
+        return strata.autograd.grad(F.cross_entropy(x @ weight, y), weight)[0]
+
+    x, y = strata.randn(8, 6), strata.randint(0, 3, (8,))
+    with pytest.raises(NotImplementedError, match="composites=False"):
+        strata.export.Graph.capture(f, [x, y], states=[("weight", weight)])
+    graph = strata.export.Graph.capture(f, [x, y], states=[("weight", weight)], composites=False)
+    other = strata.randn(8, 6), strata.randint(0, 3, (8,))
+    assert strata.equal(graph.run(list(other))[0], f(*other))
