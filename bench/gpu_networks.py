@@ -342,7 +342,12 @@ def main():
         print(f"{len(ratios)} cases, geometric mean {math.exp(statistics.fmean(map(math.log, ratios))):.2f}x")
     folder = pathlib.Path(args.out)
     folder.mkdir(parents=True, exist_ok=True)
-    name = "gpu_networks" + ("_graph" if args.graph else "") + ("_compile" if args.compile else "") + ("_replay" if args.replay else "")
+    name = (
+        "gpu_networks"
+        + ("_graph" if args.graph else "")
+        + ("_compile" if args.compile else "")
+        + ("_replay" if args.replay else "")
+    )
     (folder / f"{name}.json").write_text(json.dumps(result, indent=1) + "\n")
     (folder / f"{name}.md").write_text(markdown(result))
     return 0

@@ -77,7 +77,7 @@ def while_loop(cond_fn, body_fn, carried_inputs, *, max_trips=None):
             return [value]
         if not isinstance(value, numbers.Number):
             raise TypeError(f"while_loop: cond_fn returned {type(value).__name__}; expected a tensor with one element")
-        if _C._is_capturing():
+        if _C._makes_graph():
             raise TypeError(
                 f"while_loop: cond_fn returned {value!r}, which a graph cannot decide again in each trip; it must compute a tensor"
             )

@@ -53,8 +53,8 @@ const char* LaunchedProgram::objection(const Graph& graph) {
 }
 
 LaunchedProgram::LaunchedProgram(std::shared_ptr<const Program> program, const std::vector<Tensor>& inputs,
-                                 std::vector<bool> unused, bool defers)
-    : program_(std::move(program)), stream_(cuda::stream_of(device_of(program_->graph()))), unused_(std::move(unused)) {
+                                 std::vector<Use> uses, bool defers)
+    : program_(std::move(program)), stream_(cuda::stream_of(device_of(program_->graph()))), uses_(std::move(uses)) {
   STRATA_CHECK(fits(), NotImplemented, "the stream is being captured");
   for (const Tensor& t : inputs) {
     STRATA_CHECK(t->is_dense(), NotImplemented, "an argument has gaps or repeated elements");
@@ -76,7 +76,8 @@ LaunchedProgram::LaunchedProgram(std::shared_ptr<const Program> program, const s
   }
   work_->end();
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    if (unused_[i]) continue;
+    lent_.push_back(uses_[i] == Use::Lent ? alias(*outputs_[i]) : Tensor());
+    if (uses_[i] == Use::None) continue;
     STRATA_CHECK(outputs_[i]->is_dense(), NotImplemented, "a result has gaps or repeated elements");
     const auto shares = [&](const Tensor& t) { return t->storage.get() == outputs_[i]->storage.get(); };
     STRATA_CHECK(std::none_of(outputs_.begin(), outputs_.begin() + static_cast<ptrdiff_t>(i), shares), NotImplemented,
@@ -103,7 +104,12 @@ std::vector<Tensor> LaunchedProgram::run(const std::vector<Tensor>& inputs) cons
         if (s.id == w.target) s.tensor->count_write();
   std::vector<Tensor> outputs(outputs_.size());
   for (size_t i = 0; i < outputs_.size(); ++i)
-    if (!unused_[i]) outputs[i] = clone(outputs_[i]);
+    if (uses_[i] == Use::Given) {
+      outputs[i] = clone(outputs_[i]);
+    } else if (uses_[i] == Use::Lent) {
+      outputs[i] = lent_[i];
+      outputs[i]->count_write();
+    }
   return outputs;
 }
 

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "autograd/autograd.h"
 #include "compile/control.h"
+#include "compile/sharing.h"
 
 namespace strata::graph {
 namespace {
@@ -270,6 +272,41 @@ size_t merge_equal(Graph& g) {
   finish(g);
   return removed;
 }
+size_t remove_copies(Graph& g) {
+  static const OpRecord& clone = find_op("clone");
+  const Sharing sharing(g);
+  std::vector<uint32_t> uses(g.values.size(), 0), sharers(g.values.size(), 0);
+  for (ValueId id = 0; id < g.values.size(); ++id) ++sharers[sharing.root(id)];
+  for (const Node& n : g.nodes) for_each_use(n, [&](ValueId id) { ++uses[id]; });
+  for (const ValueId id : g.outputs) ++uses[id];
+  for (const Graph::Write& w : g.writes) ++uses[w.value];
+  std::vector<bool> owned(g.values.size(), false), marked(g.nodes.size(), false);
+  std::vector<ValueId> by(g.values.size());
+  std::iota(by.begin(), by.end(), ValueId{0});
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    const Node& n = g.nodes[i];
+    if (n.op == &clone && n.form == Form::Plain && std::holds_alternative<ValueRef>(n.args[0])) {
+      const ValueId from = std::get<ValueRef>(n.args[0]).id, to = n.results[0];
+      if (owned[from] && uses[from] == 1 && g.values[from].same_type(g.values[to])) {
+        marked[i] = true;
+        by[to] = by[from];
+        owned[by[from]] = true;
+        continue;
+      }
+    }
+    // A kernel's results are new memory; those of composites and of the user's ops may be what they were given.
+    const bool makes_memory = n.form == Form::Plain && n.bodies.empty() && n.op->infer_fn && !n.op->composite_fn &&
+                              !n.op->view_fn && n.op->name.find("::") == std::string::npos;
+    for (const ValueId id : n.results)
+      if (id != kNoValue) owned[id] = makes_memory && sharers[sharing.root(id)] == 1;
+  }
+  for (Node& n : g.nodes)
+    for (Argument& a : n.args) replace(a, by);
+  for (ValueId& id : g.outputs) id = by[id];
+  for (Graph::Write& w : g.writes) w.value = by[w.value];
+  return remove(g, marked);
+}
+
 size_t fold_constants(Graph& g, int64_t max_bytes) {
   std::set<ValueId> written;
   for (const Graph::Write& w : g.writes) written.insert(w.target);

@@ -9,6 +9,7 @@
 #include "autograd/autograd.h"
 #include "autograd/hooks.h"
 #include "autograd/saved_hooks.h"
+#include "compile/passes.h"
 #include "compile/recorder.h"
 #include "compile/tape.h"
 #include "dispatch/deferred.h"
@@ -210,6 +211,7 @@ std::vector<Tensor> Recording::follow(const Program& f, const std::vector<Tensor
         for (const Facts& before : facts)
           if (!s.named && before.grad.get() == s.tensor.get()) recorder.refuse("uses the .grad of a tensor");
       keep_used_gradients(graph, recorder);
+      if (!records_) remove_copies(graph);
       for (const Graph::Write& w : graph.writes)
         if (!is_given(w.target) && std::ranges::find(graph.inputs, w.target) == graph.inputs.end())
           recorder.refuse("writes to a tensor that it made without ops, such as tensor([...])");
@@ -342,22 +344,32 @@ void Recording::compare(const Recording& again, std::string_view advice) {
     changed.what, replayed_, advice);
 }
 
+// Whether a launch, which overwrites the gradients of the one before, takes none from the program.
+bool Recording::gradients_are_free(const LaunchedProgram& work, const std::vector<Tensor>& inputs) const {
+  return std::ranges::all_of(gradients_, [&](const Gradient& g) {
+    const bool is_result = g.becomes == Gradient::Becomes::Result && g.result >= same_as_.size();
+    return !is_result || work.is_free(g.result, given(g.of, inputs)->shared_grad().get());
+  });
+}
+
 // The work on a GPU, to be launched as one; null if its ops must be called.
-std::shared_ptr<LaunchedProgram> Recording::launchable(const std::vector<Tensor>& inputs) {
+std::shared_ptr<LaunchedProgram> Recording::launchable(const std::vector<Tensor>& inputs,
+                                                       const std::vector<Tensor>& graph_inputs) {
   const std::lock_guard one(launching_);
   std::shared_ptr<const graph::Program> current;
   {
     const std::lock_guard lock(mutex_);
     if (launch_ != Launch::Possible || !program_) return nullptr;
-    if (work_) return work_->fits() ? work_ : nullptr;
+    if (work_) return work_->fits() && gradients_are_free(*work_, inputs) ? work_ : nullptr;
     current = program_;
   }
-  std::vector<bool> unused(current->graph().outputs.size(), false);
-  for (size_t i = 0; i < same_as_.size(); ++i) unused[i] = same_as_[i] != kNoValue;
+  using Use = LaunchedProgram::Use;  // gradients are lent: the next call may overwrite those that nobody else holds
+  std::vector<Use> uses(current->graph().outputs.size(), Use::Lent);
+  for (size_t i = 0; i < same_as_.size(); ++i) uses[i] = same_as_[i] != kNoValue ? Use::None : Use::Given;
   std::shared_ptr<LaunchedProgram> work;  // made without the lock: an op of the user may wait for another thread
   std::string error;
   try {
-    work = std::make_shared<LaunchedProgram>(current, inputs, std::move(unused), fuses_);
+    work = std::make_shared<LaunchedProgram>(current, graph_inputs, std::move(uses), fuses_);
   } catch (const Error& e) { error = e.what(); }  // such as an op that waits for the device
   const std::lock_guard lock(mutex_);
   if (!work) {
@@ -379,7 +391,7 @@ std::optional<std::vector<Tensor>> Recording::replay(const std::vector<Tensor>& 
                                                      const std::vector<Tensor>& graph_inputs) {
   std::optional<autograd::NoGrad> off;
   if (!records_) off.emplace();
-  if (const auto work = launchable(graph_inputs)) {
+  if (const auto work = launchable(inputs, graph_inputs)) {
     std::vector<Tensor> outputs = work->run(graph_inputs);
     ++launched_;
     return finished(std::move(outputs), inputs);

@@ -87,7 +87,9 @@ class STRATA_API Recording {
   bool gradients_fit(std::span<const Tensor> inputs) const;
   std::optional<std::vector<Tensor>> replay(const std::vector<Tensor>& inputs, const std::vector<Tensor>& graph_inputs);
   std::vector<int64_t> sharing_of(std::span<const Tensor> inputs) const;
-  std::shared_ptr<LaunchedProgram> launchable(const std::vector<Tensor>& inputs);
+  bool gradients_are_free(const LaunchedProgram& work, const std::vector<Tensor>& inputs) const;
+  std::shared_ptr<LaunchedProgram> launchable(const std::vector<Tensor>& inputs,
+                                              const std::vector<Tensor>& graph_inputs);
   std::vector<Tensor> finished(std::vector<Tensor> outputs, const std::vector<Tensor>& inputs);
 
   States states_;

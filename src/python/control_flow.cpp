@@ -110,6 +110,6 @@ PyObject* py_scan(PyObject*, PyObject* args) {
     return wrap_list(scan(function_of(combine_fn), tensors_of(init), tensors_of(xs), options));
   });
 }
-PyObject* py_is_capturing(PyObject*, PyObject*) { return PyBool_FromLong(current_observer() != nullptr); }
+PyObject* py_makes_graph(PyObject*, PyObject*) { return PyBool_FromLong(current_observer() != nullptr); }
 
 }  // namespace strata::python

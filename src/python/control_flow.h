@@ -7,6 +7,6 @@ namespace strata::python {
 PyObject* py_cond(PyObject*, PyObject* args);
 PyObject* py_while_loop(PyObject*, PyObject* args);
 PyObject* py_scan(PyObject*, PyObject* args);
-PyObject* py_is_capturing(PyObject*, PyObject*);
+PyObject* py_makes_graph(PyObject*, PyObject*);
 
 }  // namespace strata::python

@@ -214,7 +214,7 @@ PyMethodDef graph_functions[] = {
    "_while_loop(cond_fn, body_fn, carried, max_trips): what is carried at the end."},
   {"_scan", py_scan, METH_VARARGS,
    "_scan(combine_fn, init, xs, dim, reverse, length): what is carried at the end and the stacked results."},
-  {"_is_capturing", py_is_capturing, METH_NOARGS, "Whether the calls of this thread become a graph."},
+  {"_makes_graph", py_makes_graph, METH_NOARGS, "Whether the calls of this thread become a graph."},
   {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace strata::python

@@ -10,14 +10,49 @@ bool is_plain_value(PyObject* o) {
          PyComplex_CheckExact(o);
 }
 
-// Changes with every change of a dict. Python 3.12 has no such number any more: 0, which asks for a comparison.
-uint64_t version_of([[maybe_unused]] PyObject* dict) {
 #if PY_VERSION_HEX < 0x030C0000
-  return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag;
+// Changes with every change of a dict.
+uint64_t version_of(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
+uint64_t watch(PyObject* dict) { return version_of(dict); }
+uint64_t changes_of_dicts() { return 0; }
 #else
-  return 0;
-#endif
+// Python 3.12 has no such number any more, but tells of changes. Guarded by its lock.
+struct Watched {
+  uint64_t changes = 1;  // of all dicts
+  std::unordered_map<PyObject*, uint64_t> versions;
+  int id = PyDict_AddWatcher([](PyDict_WatchEvent event, PyObject* dict, PyObject*, PyObject*) {
+    Watched& w = watched();
+    if (event == PyDict_EVENT_DEALLOCATED) w.versions.erase(dict);
+    else if (const auto found = w.versions.find(dict); found != w.versions.end()) found->second = ++w.changes;
+    return 0;
+  });
+  Watched() {
+    if (id < 0) PyErr_Clear();  // others have all watchers
+  }
+  static Watched& watched() {
+    static auto* all = new Watched;
+    return *all;
+  }
+};
+// 0: it is not watched, so its items must be compared.
+uint64_t version_of(PyObject* dict) {
+  const auto& versions = Watched::watched().versions;
+  const auto found = versions.find(dict);
+  return found == versions.end() ? 0 : found->second;
 }
+uint64_t watch(PyObject* dict) {
+  Watched& w = Watched::watched();
+  if (w.id < 0) return 0;
+  if (const uint64_t known = version_of(dict)) return known;
+  if (PyDict_Watch(w.id, dict) < 0) {
+    PyErr_Clear();
+    return 0;
+  }
+  return w.versions[dict] = w.changes;
+}
+// 0: unknown.
+uint64_t changes_of_dicts() { return Watched::watched().id < 0 ? 0 : Watched::watched().changes; }
+#endif
 
 std::string text_or(PyObject* text, const char* otherwise) {
   return text && PyUnicode_Check(text) ? shown(text) : otherwise;
@@ -98,7 +133,7 @@ void Surroundings::visit(PyObject* o, const std::string& path) {
 }
 
 void Surroundings::visit_dict(PyObject* dict, const std::string& path) {
-  Dict entry{keep(dict), version_of(dict), true, {}, path};
+  Dict entry{keep(dict), watch(dict), true, {}, path};
   PyObject *key, *value;
   for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
     entry.items.emplace_back(keep(key), keep(value));
@@ -126,7 +161,7 @@ void Surroundings::visit_class(PyTypeObject* type) {
   PyObject* module = PyDict_GetItemString(type->tp_dict, "__module__");
   if (!is_fixed_module(module)) return visit_dict(type->tp_dict, name);
   if (!starts_with_package(module)) return;  // of the standard library
-  Dict entry{keep(type->tp_dict), version_of(type->tp_dict), true, {}, name};
+  Dict entry{keep(type->tp_dict), watch(type->tp_dict), true, {}, name};
   PyObject *key, *value;
   for (Py_ssize_t at = 0; PyDict_Next(type->tp_dict, &at, &key, &value);)
     entry.items.emplace_back(keep(key), keep(value));
@@ -160,7 +195,7 @@ void Surroundings::visit_function(PyObject* function, const std::string& path) {
 // The globals that the code names, also those of modules that it names.
 void Surroundings::visit_names(PyObject* globals, PyObject* code, const std::string& path) {
   const auto [found, is_new] = names_of_.try_emplace(globals, dicts_.size());
-  if (is_new) dicts_.push_back({keep(globals), version_of(globals), false, {}, ""});
+  if (is_new) dicts_.push_back({keep(globals), watch(globals), false, {}, ""});
   const size_t entry = found->second;
   const auto note = [&](size_t e, PyObject* dict, PyObject* name) {
     PyObject* value = PyDict_GetItemWithError(dict, name);
@@ -179,7 +214,7 @@ void Surroundings::visit_names(PyObject* globals, PyObject* code, const std::str
     if (is_fixed_module(module_name.get())) continue;
     PyObject* dict = PyModule_GetDict(value);  // borrowed
     const auto [at, fresh] = names_of_.try_emplace(dict, dicts_.size());
-    if (fresh) dicts_.push_back({keep(dict), version_of(dict), false, {}, shown(module_name.get())});
+    if (fresh) dicts_.push_back({keep(dict), watch(dict), false, {}, shown(module_name.get())});
     const size_t of_module = at->second;
     for (Py_ssize_t k = 0; k < count; ++k)
       if (PyDict_Contains(dict, PyTuple_GET_ITEM(names.get(), k)) == 1)
@@ -200,7 +235,10 @@ void Surroundings::visit_attributes(PyObject* o, const std::string& path) {
   if (PyDict_Check(dict.get()) && visited_.insert(dict.get()).second) visit_dict(dict.get(), path);
 }
 
-std::string Surroundings::change() {
+std::string Surroundings::changed_dict() {
+  const uint64_t changes = changes_of_dicts();
+  if (changes && changes == compared_) return {};
+  bool all_watched = true;
   for (Dict& d : dicts_) {
     const uint64_t version = version_of(d.dict);
     if (version && version == d.version) continue;
@@ -212,7 +250,14 @@ std::string Surroundings::change() {
       if (!same_value(now, value)) return step(d.path, key);
     }
     d.version = version;
+    all_watched &= version != 0;
   }
+  compared_ = all_watched ? changes : 0;
+  return {};
+}
+
+std::string Surroundings::change() {
+  if (std::string changed = changed_dict(); !changed.empty()) return changed;
   for (const List& l : lists_) {
     if (static_cast<size_t>(PyList_GET_SIZE(l.list)) != l.items.size()) return l.path + " (its length)";
     for (size_t i = 0; i < l.items.size(); ++i)

@@ -60,9 +60,11 @@ class Surroundings {
   void visit_function(PyObject* function, const std::string& path);
   void visit_names(PyObject* globals, PyObject* code, const std::string& path);
   void visit_attributes(PyObject* o, const std::string& path);
+  std::string changed_dict();
   PyObject* keep(PyObject* o);  // holds a reference; null stays null
 
   std::vector<Dict> dicts_;
+  uint64_t compared_ = 0;  // after so many changes of dicts they were as noted
   std::vector<List> lists_;
   std::vector<Function> functions_;
   std::unordered_map<PyObject*, size_t> names_of_;  // the entry of a dict of globals

@@ -429,6 +429,7 @@ def test_launched_step():
     """On a GPU a whole step is one CUDA graph; step counts must be on the device."""
     device = DEVICES[1]
     sides = train(mlp(), usual_step, device, lambda p: strata.optim.AdamW(p, lr=0.01, capturable=True), calls=12)
+    assert "clone" not in sides[1].step.variants().graphs[-1]["graph"]
     launched = sum(g["launched"] for g in sides[1].step.variants().graphs)
     assert launched >= 3, [g["not_launched"] for g in sides[1].step.variants().graphs]
 
