@@ -42,6 +42,19 @@ Tensor staged_like(const TensorImpl& t, const TensorImpl& like, DType dtype) {
 
 bool channels_last(const TensorImpl& t) { return is_channels_last(t); }
 
+Tensor channels_last_form(const TensorImpl& t) {
+  Tensor form = shape_only(t);
+  form->strides[1] = 1;
+  int64_t n = t.shape[1];
+  for (int d = t.ndim; d-- > 0;) {
+    if (d == 1) continue;
+    form->strides[d] = n;
+    n *= t.shape[d];
+  }
+  form->update_contiguous();
+  return form;
+}
+
 void copy_scaled(const Tensor& dst, const TensorImpl& src, double factor) {
   const Tensor work = dst.dtype() == compute_type(dst.dtype()) && dst.is_contiguous()
                         ? dst

@@ -20,7 +20,8 @@ Tensor place_for(const TensorImpl& out, const TensorImpl& like, DType dtype);
 // [n, c, h, w] or [n, c, d, h, w] with the channels of a pixel adjacent, and the pixels in order. False if the memory
 // is also that of a contiguous tensor (one channel, one pixel, no elements), so that each layout has one name.
 bool channels_last(const TensorImpl& t);
-Tensor borrow(const TensorImpl& t);  // an owning pointer to a tensor of an Args
+Tensor channels_last_form(const TensorImpl& t);  // the shape of t in that order, of any rank from 3 on, without memory
+Tensor borrow(const TensorImpl& t);              // an owning pointer to a tensor of an Args
 // dst = factor * src, broadcast; factor 0 gives zeros whatever src holds.
 void copy_scaled(const Tensor& dst, const TensorImpl& src, double factor);
 

@@ -390,6 +390,14 @@ void conv_onednn(const ConvShape& s, ConvMode mode, const TensorImpl& big, const
   if (mode == ConvMode::Weight) return weight_in_pieces(s, big, weight, small);
   const Tensor row = bias ? staged(*bias, bias->dtype) : Tensor();
   const auto c = describe(s, mode, big, weight, small, bias != nullptr);
+  if (onednn_table()->convolution_wants_channels_last(c)) {  // our transposes are faster than its reorders
+    const bool forward = mode == ConvMode::Forward;
+    const TensorImpl &in = forward ? big : small, &out = forward ? small : big;
+    const Tensor x = staged_like(in, *channels_last_form(in), in.dtype), y = channels_last_form(out);
+    y->allocate();
+    conv_onednn(s, mode, forward ? *x : *y, weight, forward ? *y : *x, bias);
+    return copy_values(out, *y);
+  }
   Ref<Storage> packed;
   if (const size_t bytes = onednn_table()->convolution_weight_bytes(c))
     packed = form_of(weight, form_key(c), bytes, [&](std::byte* to) {

@@ -30,18 +30,6 @@ FormKey key_of(const TensorImpl& weight, bool forward) {
           weight.strides[3],
           0};
 }
-// The shape of t in channels-last order, without memory.
-Tensor last_form(const TensorImpl& t) {
-  Tensor like = shape_only(t);
-  const int64_t c = t.shape[1], w = t.shape[3];
-  like->strides[1] = 1;
-  like->strides[3] = c;
-  like->strides[2] = w * c;
-  like->strides[0] = t.shape[2] * w * c;
-  like->update_contiguous();
-  return like;
-}
-
 bool switched_off() {
   static const bool off = [] {
     const char* text = std::getenv("STRATA_NO_WINOGRAD");
@@ -71,14 +59,14 @@ const char* conv_winograd_ready(const ConvShape& s, ConvMode mode, const TensorI
 }
 
 static Tensor as_channels_last(const TensorImpl& t) {
-  return channels_last(t) ? borrow(t) : staged_like(t, *last_form(t), DType::F32);
+  return channels_last(t) ? borrow(t) : staged_like(t, *channels_last_form(t), DType::F32);
 }
 
 void conv_winograd(const ConvShape& s, ConvMode mode, const TensorImpl& big, const TensorImpl& weight,
                    const TensorImpl& small, const TensorImpl* bias) {
   if (mode == ConvMode::Weight) {
     const Tensor x = as_channels_last(big), g = as_channels_last(small);
-    const Tensor grad = channels_last(weight) ? borrow(weight) : last_form(weight);
+    const Tensor grad = channels_last(weight) ? borrow(weight) : channels_last_form(weight);
     if (!grad->data) grad->allocate();
     winograd_weight(plan(s, true), x.data<float>(), g.data<float>(), grad.data<float>());
     if (grad->data != weight.data) copy(weight, *grad);
@@ -100,7 +88,7 @@ void conv_winograd(const ConvShape& s, ConvMode mode, const TensorImpl& big, con
     [&](std::byte* to) { winograd_weights(from, plain, reinterpret_cast<float*>(to)); });
   const TensorImpl &in = forward ? big : small, &out = forward ? small : big;
   const Tensor x = as_channels_last(in);
-  Tensor y = channels_last(out) ? borrow(out) : last_form(out);
+  Tensor y = channels_last(out) ? borrow(out) : channels_last_form(out);
   if (!y->data) y->allocate();
   const Tensor row = bias ? staged(*bias, DType::F32) : Tensor();
   const float *kept = u ? reinterpret_cast<const float*>(u->data) : nullptr, *add = row ? row.data<float>() : nullptr;

@@ -65,6 +65,8 @@ struct Table {
   // Bytes of the weight in the order of Forward and BackwardInput; 0: they use the plain order.
   size_t (*convolution_weight_bytes)(const Convolution&);
   bool (*convolution_pack)(const Convolution&, const void* weight, void* packed);
+  // Whether Forward and BackwardInput would reorder both images, and compute with the channels of a pixel adjacent.
+  bool (*convolution_wants_channels_last)(const Convolution&);
   const char* (*last_error)();
   const char* version;
 };

@@ -155,6 +155,29 @@ size_t convolution_weight_bytes(const Convolution& c) {
   return bytes;
 }
 
+bool convolution_wants_channels_last(const Convolution& c) {
+  const auto last = [&](const Side& side, const int64_t* size) {
+    const int n = c.spatial + 2;
+    Dims strides(static_cast<size_t>(n));
+    strides[1] = 1;
+    int64_t step = size[1];
+    for (int d = n; d-- > 0;) {
+      if (d == 1) continue;
+      strides[static_cast<size_t>(d)] = step;
+      step *= size[d];
+    }
+    return !side.same && side.inner == Desc(dims(size, n), type_of(c.type), strides);
+  };
+  bool wants = false;
+  if (c.input[1] < 2 || c.output[1] < 2) return wants;
+  guarded([&] {
+    const Threads threads;
+    const Entry& e = find(c, threads.count());
+    wants = last(e.input, c.input) && last(e.output, c.output);
+  });
+  return wants;
+}
+
 bool convolution_pack(const Convolution& c, const void* weight, void* packed) {
   return guarded([&] {
     const Threads threads;

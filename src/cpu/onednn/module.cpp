@@ -60,6 +60,7 @@ constexpr Table kTable = {matmul_ready,
                           convolution,
                           convolution_weight_bytes,
                           convolution_pack,
+                          convolution_wants_channels_last,
                           [] { return error_text().c_str(); },
                           "oneDNN 3"};
 }  // namespace

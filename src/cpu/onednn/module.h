@@ -125,6 +125,7 @@ bool matmul_pack(const Matmul&, const void* b, void* packed);
 const char* convolution_ready(const Convolution&);
 bool convolution(const Convolution&, void* input, void* weight, void* bias, void* output, const void* packed);
 size_t convolution_weight_bytes(const Convolution&);
+bool convolution_wants_channels_last(const Convolution&);
 bool convolution_pack(const Convolution&, const void* weight, void* packed);
 
 }  // namespace strata::onednn

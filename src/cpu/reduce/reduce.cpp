@@ -105,11 +105,12 @@ template <class T> struct Job {
   // into `loaded`.
   void fold_chunk(const std::byte* base, int64_t stride, int64_t n, int64_t from, int64_t to, T* loaded, T* acc) const {
     const T* rows_of[kRowsAtOnce];
+    const bool one_step = plan.gone.dims == 1;
     std::fill_n(acc, n, static_cast<T>(fold.identity));
     for (int64_t r = from; r < to; r += kRowsAtOnce) {
       const int count = static_cast<int>(std::min<int64_t>(kRowsAtOnce, to - r));
       for (int k = 0; k < count; ++k) {
-        const std::byte* p = base + plan.gone.offset(r + k) * element;
+        const std::byte* p = base + (one_step ? (r + k) * plan.gone.stride[0] : plan.gone.offset(r + k)) * element;
         if (same_type && stride == 1) {
           rows_of[k] = reinterpret_cast<const T*>(p);
         } else {

@@ -161,25 +161,27 @@ template <class M, class C, class T> Wide<T> bools(const BoolByte* x, int64_t n)
 template <class M, class C, class T> void columns(const T* const* rows, int count, int64_t n, T* acc) {
   const hn::ScalableTag<T> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  if (count == kRowsAtOnce) {
-    const T *r0 = rows[0], *r1 = rows[1], *r2 = rows[2], *r3 = rows[3], *r4 = rows[4], *r5 = rows[5], *r6 = rows[6],
-            *r7 = rows[7];
-    for (; i + lanes <= n; i += lanes) {
-      const auto get = [&](const T* r) HWY_ATTR { return M::map(d, hn::LoadU(d, r + i)); };
-      const auto low = C::both(C::both(get(r0), get(r1)), C::both(get(r2), get(r3)));
-      const auto high = C::both(C::both(get(r4), get(r5)), C::both(get(r6), get(r7)));
-      hn::StoreU(C::both(hn::LoadU(d, acc + i), C::both(low, high)), d, acc + i);
-    }
-  } else {
-    for (; i + lanes <= n; i += lanes) {
-      auto a = hn::LoadU(d, acc + i);
-      for (int r = 0; r < count; ++r) a = C::both(a, M::map(d, hn::LoadU(d, rows[r] + i)));
-      hn::StoreU(a, d, acc + i);
-    }
-  }
-  for (; i < n; ++i)
-    for (int r = 0; r < count; ++r) acc[i] = C::one(acc[i], static_cast<T>(M::map_one(rows[r][i])));
+  const auto eight = [&](auto total, auto&& load) HWY_ATTR {
+    const auto get = [&](int r) HWY_ATTR { return M::map(d, load(rows[r])); };
+    const auto low = C::both(C::both(get(0), get(1)), C::both(get(2), get(3)));
+    const auto high = C::both(C::both(get(4), get(5)), C::both(get(6), get(7)));
+    return C::both(total, C::both(low, high));
+  };
+  const auto few = [&](auto total, auto&& load) HWY_ATTR {
+    for (int r = 0; r < count; ++r) total = C::both(total, M::map(d, load(rows[r])));
+    return total;
+  };
+  const auto all = [&](auto&& fold) HWY_ATTR {
+    int64_t i = 0;
+    for (; i + lanes <= n; i += lanes)
+      hn::StoreU(fold(hn::LoadU(d, acc + i), [&](const T* r) HWY_ATTR { return hn::LoadU(d, r + i); }), d, acc + i);
+    if (i == n) return;
+    const auto rest = hn::FirstN(d, static_cast<size_t>(n - i));
+    const auto load = [&](const T* r) HWY_ATTR { return hn::MaskedLoad(rest, d, r + i); };
+    hn::BlendedStore(fold(load(acc), load), rest, d, acc + i);
+  };
+  if (count == kRowsAtOnce) all(eight);
+  else all(few);
 }
 
 template <class C, class T> void widen(const T* HWY_RESTRICT acc, int64_t n, Wide<T>* HWY_RESTRICT total) {
