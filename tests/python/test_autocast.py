@@ -465,3 +465,27 @@ def test_gradients_per_sample(device, dtype):
         want = strata.func.grad(lambda p: strata.func.grad(loss, argnums=1)(p, x[0]).square().sum())(params)[name]
         error, size = (gradient[0] - want).norm().item(), want.norm().item()
         assert error <= 0.05 * size + 1e-4, (name, error, size)
+
+
+@pytest.mark.parametrize("norm", ["parametrizations", "older"])
+@pytest.mark.parametrize("layer", ["Linear", "Conv2d", "ConvTranspose1d"])
+def test_spectral_norm(device, norm, layer):
+    strata.manual_seed(0)
+    make = strata.nn.utils.parametrizations.spectral_norm
+    if norm == "older":
+        make = strata.nn.utils.spectral_norm
+    arguments, shape = {
+        "Linear": ((6, 4), (3, 6)),
+        "Conv2d": ((2, 4, 3), (1, 2, 5, 5)),
+        "ConvTranspose1d": ((2, 4, 3), (1, 2, 5)),
+    }[layer]
+    module = make(getattr(strata.nn, layer)(*arguments).to(device))
+    assert all(b.device.type == device for b in module.buffers())
+    x = strata.randn(*shape).to(device)
+    with strata.autocast(device, dtype=strata.bfloat16):
+        y = module(x)
+        y.float().sum().backward()
+    assert y.dtype is strata.bfloat16
+    rows = module.weight.movedim(1 if "Transpose" in layer else 0, 0).flatten(1)
+    assert abs(strata.linalg.matrix_norm(rows.detach().cpu().float(), 2).item() - 1) < 0.05
+    assert all(p.grad is not None for p in module.parameters())
