@@ -433,3 +433,59 @@ def test_transforms_of_16_bit_tensors_are_in_float32_on_the_cpu(dtype):
         with strata.autocast("cpu"):
             got = call(x)
         assert strata.equal(got, call(z)), call
+
+
+@pytest.mark.parametrize("dtype", [strata.bfloat16, strata.float16])
+def test_gradients_per_sample(device, dtype):
+    strata.manual_seed(0)
+    net = strata.nn.Sequential(strata.nn.Linear(8, 16), strata.nn.GELU(), strata.nn.Linear(16, 4)).to(device)
+    params, x = dict(net.named_parameters()), strata.randn(5, 8).to(device)
+
+    def loss(params, sample):
+        with strata.autocast(device, dtype=dtype):
+            y = strata.func.functional_call(net, params, (sample[None],))
+        assert y.dtype is dtype
+        return y.float().square().sum()
+
+    got = strata.func.vmap(strata.func.grad(loss), in_dims=(None, 0))(params, x)
+    for name, parameter in params.items():
+        assert got[name].dtype is strata.float32
+        for i in range(5):
+            want = strata.autograd.grad(loss(params, x[i]), parameter)[0]
+            assert strata.allclose(got[name][i], want, rtol=3e-2, atol=3e-2), name
+    # gradients of the gradients pass through the casts too
+    penalty = strata.func.grad(lambda p: sum(g.square().sum() for g in strata.func.grad(loss)(p, x[0]).values()))(
+        params
+    )
+    assert all(g.isfinite().all().item() for g in penalty.values())
+    twice = strata.func.vmap(
+        strata.func.grad(lambda p, s: strata.func.grad(loss, argnums=1)(p, s).square().sum()), in_dims=(None, 0)
+    )
+    for name, gradient in twice(params, x).items():
+        want = strata.func.grad(lambda p: strata.func.grad(loss, argnums=1)(p, x[0]).square().sum())(params)[name]
+        error, size = (gradient[0] - want).norm().item(), want.norm().item()
+        assert error <= 0.05 * size + 1e-4, (name, error, size)
+
+
+@pytest.mark.parametrize("norm", ["parametrizations", "older"])
+@pytest.mark.parametrize("layer", ["Linear", "Conv2d", "ConvTranspose1d"])
+def test_spectral_norm(device, norm, layer):
+    strata.manual_seed(0)
+    make = strata.nn.utils.parametrizations.spectral_norm
+    if norm == "older":
+        make = strata.nn.utils.spectral_norm
+    arguments, shape = {
+        "Linear": ((6, 4), (3, 6)),
+        "Conv2d": ((2, 4, 3), (1, 2, 5, 5)),
+        "ConvTranspose1d": ((2, 4, 3), (1, 2, 5)),
+    }[layer]
+    module = make(getattr(strata.nn, layer)(*arguments).to(device))
+    assert all(b.device.type == device for b in module.buffers())
+    x = strata.randn(*shape).to(device)
+    with strata.autocast(device, dtype=strata.bfloat16):
+        y = module(x)
+        y.float().sum().backward()
+    assert y.dtype is strata.bfloat16
+    rows = module.weight.movedim(1 if "Transpose" in layer else 0, 0).flatten(1)
+    assert abs(strata.linalg.matrix_norm(rows.detach().cpu().float(), 2).item() - 1) < 0.05
+    assert all(p.grad is not None for p in module.parameters())

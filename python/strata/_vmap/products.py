@@ -1,5 +1,7 @@
 """Batching rules of matrix products and linear algebra."""
 
+from .. import _C
+from ..amp.autocast_mode import cast_floating
 from ..autograd import Function
 from .core import RULES, Tensor, decomposed, ops, padded, rule, wrap_tree
 
@@ -24,6 +26,29 @@ class _SharedProduct(Function):
         return grad_x, grad_w
 
 
+class _SharedCast(Function):
+    """The same matrices in another dtype, of which one is converted."""
+
+    @staticmethod
+    def forward(ctx, w, dtype):
+        ctx.dtype = w.dtype
+        return w[0].to(dtype).expand(w.shape)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.to(ctx.dtype), None
+
+
+def _shared_product(x, w):
+    kind = w.device.type
+    if kind != "meta" and _C._is_autocast_enabled(kind):  # before the product, whose gradient runs outside of the scope
+        lower = _C.get_autocast_dtype(kind)
+        x = cast_floating(x, kind, lower)
+        if w.dtype not in (lower, _C.float64) and w.is_floating_point():
+            w = _SharedCast.apply(w, lower)
+    return _SharedProduct.apply(x, w)
+
+
 def _is_shared(w):
     """Whether slices are one matrix in memory, which only an expanded tensor is."""
     return type(w) is Tensor and w.dim() == 3 and w.shape[0] > 1 and w.stride(0) == 0
@@ -40,8 +65,8 @@ def product(level, a, b):
     x, y = level.held(a), level.held(b)
     if level.is_batched(a) and level.is_batched(b) and rank_b == 2 and _is_shared(y):
         if rank_a == 1:
-            return _SharedProduct.apply(x.unsqueeze(1), y).squeeze(1)
-        return _SharedProduct.apply(x, y)
+            return _shared_product(x.unsqueeze(1), y).squeeze(1)
+        return _shared_product(x, y)
     if rank_a == 1:
         x = x.unsqueeze(-2)
     if rank_b == 1:
@@ -78,6 +103,13 @@ for _name, _ranks in {"mm": (2, 2), "bmm": (3, 3), "mv": (2, 1), "dot": (1, 1)}.
     _of_ranks(_name, *_ranks)
 
 
+def _with_bias(out, bias):
+    kind = out.device.type
+    if kind != "meta" and _C._is_autocast_enabled(kind):
+        bias = cast_floating(bias, kind, out.dtype)
+    return out + bias
+
+
 @rule("linear")
 def _linear(level, func, args, kwargs):
     given = {**dict(zip(("input", "weight", "bias"), args, strict=False)), **kwargs}
@@ -88,14 +120,14 @@ def _linear(level, func, args, kwargs):
         if out is None:  # only the bias is batched
             out = ops["nn.functional.linear"](x, weight).unsqueeze(0)
         if plain is None and bias is not None:
-            out = out + padded(bias._held, out.dim() - 1)
+            out = _with_bias(out, padded(bias._held, out.dim() - 1))
         return level.wrap(out)
     if level.rank(weight) == 1:
         out = product(level, x, weight)
     else:
         out = product(level, x, level.wrap(weight._held.transpose(1, 2)))
     if bias is not None:
-        out = out + (padded(bias._held, out.dim() - 1) if level.is_batched(bias) else bias)
+        out = _with_bias(out, padded(bias._held, out.dim() - 1) if level.is_batched(bias) else bias)
     return level.wrap(out)
 
 

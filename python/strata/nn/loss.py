@@ -1,5 +1,6 @@
 """Losses that cannot be records: they contain other modules or call a given function."""
 
+import collections
 import math
 
 from .. import _C
@@ -92,6 +93,9 @@ class TripletMarginWithDistanceLoss(Module):
         )
 
 
+_ASMoutput = collections.namedtuple("_ASMoutput", ["output", "loss"])  # PyTorch's name
+
+
 class AdaptiveLogSoftmaxWithLoss(Module):
     """Softmax over many classes: frequent ones directly, rare ones in clusters of smaller width."""
 
@@ -147,7 +151,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             )
         output = self.log_prob(input).gather(1, target.unsqueeze(1)).squeeze(1)
         loss = (-output).mean()
-        return (output.squeeze(0) if lone else output), loss
+        return _ASMoutput(output.squeeze(0) if lone else output, loss)
 
     def log_prob(self, input):
         """Log probabilities of all classes: [N, n_classes]."""

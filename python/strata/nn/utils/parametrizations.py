@@ -49,8 +49,9 @@ class SpectralNorm(Module):
         self.dim, self.n_power_iterations, self.eps = dim % weight.dim(), n_power_iterations, eps
         if weight.dim() > 1:
             matrix = self._matrix(weight.detach())
-            self.register_buffer("_u", self._unit(_op["randn"]((matrix.shape[0],), dtype=matrix.dtype)))
-            self.register_buffer("_v", self._unit(_op["randn"]((matrix.shape[1],), dtype=matrix.dtype)))
+            for name, size in zip(("_u", "_v"), matrix.shape, strict=True):
+                start = _op["randn"]((size,), dtype=matrix.dtype, device=matrix.device)
+                self.register_buffer(name, self._unit(start))
             self._iterate(matrix, 15)
 
     def _matrix(self, weight):
@@ -62,8 +63,8 @@ class SpectralNorm(Module):
     @no_grad()
     def _iterate(self, matrix, times):
         for _ in range(times):
-            self._u.copy_(self._unit(matrix @ self._v))
-            self._v.copy_(self._unit(matrix.T @ self._u))
+            self._u.copy_(self._unit(matrix.mv(self._v)))
+            self._v.copy_(self._unit(matrix.T.mv(self._u)))
 
     def forward(self, weight):
         if weight.dim() == 1:
@@ -72,7 +73,7 @@ class SpectralNorm(Module):
         if self.training:
             self._iterate(matrix.detach(), self.n_power_iterations)
         u, v = self._u.clone(), self._v.clone()  # two forward passes may precede one backward
-        return weight / u.dot(matrix @ v)
+        return weight / u.dot(matrix.mv(v))  # mv: under autocast, matmul would lower it on the CPU too
 
     def right_inverse(self, value):
         return value
