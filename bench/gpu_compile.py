@@ -101,6 +101,50 @@ def _(s, n):
     return 4 * n * n, lambda: x * s.m.rsqrt((x * x).mean(-1, keepdim=True) + 1e-6) * w
 
 
+@case("RMS norm, 8192x8192 bf16")
+def _(s, n):
+    x, w = s.randn(n, n, dtype=s.m.bfloat16), s.randn(n, dtype=s.m.bfloat16)
+    return 4 * n * n, lambda: s.m.nn.functional.rms_norm(x * 1.5, (n,), w)
+
+
+@case("gelu(layer norm), 8192x8192 bf16")
+def _(s, n):
+    x, w, b = (s.randn(*shape, dtype=s.m.bfloat16) for shape in ((n, n), (n,), (n,)))
+    return 4 * n * n, lambda: s.m.nn.functional.gelu(s.m.nn.functional.layer_norm(x, (n,), w, b))
+
+
+@case("softmax(x * scale + mask), 65536x1024 bf16")
+def _(s, n):
+    x, mask = s.randn(n // 2, 16, 1024, dtype=s.m.bfloat16), s.randn(16, 1024, dtype=s.m.bfloat16)
+    return 4 * x.numel(), lambda: s.m.nn.functional.softmax(x * 0.125 + mask, -1)
+
+
+@case("layer norm(x + dropout(r)), 32768x768 bf16, forward and backward", 1.6)
+def _(s, n):
+    rows = 4 * n
+    x, r, g = (s.randn(rows, 768, dtype=s.m.bfloat16) for _ in range(3))
+    leaves = [t.requires_grad_() for t in (x, r, s.randn(768, dtype=s.m.bfloat16), s.randn(768, dtype=s.m.bfloat16))]
+
+    def step():
+        f = s.m.nn.functional
+        y = f.layer_norm(leaves[0] + f.dropout(leaves[1], 0.1), (768,), leaves[2], leaves[3])
+        return (y, *s.m.autograd.grad(y, leaves, g))
+
+    return 2 * 6 * rows * 768, step
+
+
+@case("cross entropy and its gradient, 8192x50304 bf16", 2)
+def _(s, n):
+    x = s.randn(n, 50304, dtype=s.m.bfloat16).requires_grad_()
+    target = (s.randn(n).abs() * 1000).long()
+
+    def step():
+        loss = s.m.nn.functional.cross_entropy(x, target)
+        return loss, s.m.autograd.grad(loss, x)[0]
+
+    return 4 * n * 50304, step
+
+
 def contenders(make, ours, theirs, n):
     calls = {"strata": (ours, make(ours, n))}
     calls["strata.compile"] = (ours, strata.compile(make(ours, n)[1]))

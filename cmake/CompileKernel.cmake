@@ -4,8 +4,8 @@
 # The machine code of every architecture is compiled from one PTX, so the front end runs once. A line `// ptx: compute_80`
 # among the first ten of the file requests a newer PTX than compute_75; architectures below it are left out. With
 # `// ptx: compute_75 compute_80` the first is embedded, and the second is what newer architectures are compiled from.
-# In the folder pointwise products are not fused with sums: a formula has the same bits in every kernel that it is compiled into,
-# alone or with others (cuda/pointwise/fused.cpp).
+# In the folder pointwise, and in files with a line `// fmad: off` among their first ten, products are not fused with sums: a formula
+# has the same bits in every kernel that it is compiled into, alone or with others (cuda/pointwise/fused.cpp).
 # LAUNCHER: ccache and its environment, or empty. LEGACY: the compiler for sm_61, see EmbedCuda.cmake; empty: none.
 file(STRINGS ${SOURCE} marker LIMIT_COUNT 10 REGEX "^// ptx: compute_")
 set(virtuals compute_75)
@@ -15,7 +15,8 @@ endif()
 list(GET virtuals 0 embedded)
 list(GET virtuals -1 newest)
 set(flags -O3 -std=c++20)
-if(SOURCE MATCHES "/pointwise/")
+file(STRINGS ${SOURCE} unfused LIMIT_COUNT 10 REGEX "^// fmad: off")
+if(SOURCE MATCHES "/pointwise/" OR unfused)
   list(APPEND flags -fmad=false)
 endif()
 foreach(folder IN LISTS INCLUDES)

@@ -172,11 +172,15 @@ inline bool may_have_to_wrap(const Call& c) { return c.op.formulas && !is_floati
   const BeforeKernel ready(c);
   run_on_values(c);
 }
+}  // namespace
+
 void run_kernel(const Call& c) {
   if (promising.load(std::memory_order_relaxed)) [[unlikely]]
     return run_after_promises(c);
   run_on_values(c);
 }
+
+namespace {
 
 // Whether there is a NaN. Float8 has no arithmetic.
 bool has_nan(const TensorImpl& t) {
@@ -249,7 +253,7 @@ inline void check_args(const OpRecord& op, const Args& args) {
 
 // New tensor objects with dtype and shape, no memory yet.
 void infer(const Call& c) {
-  if (promising.load(std::memory_order_relaxed) && !c.op.formulas && !row_rule_of(c.op)) [[unlikely]]
+  if (promising.load(std::memory_order_relaxed) && !c.op.formulas && !row_rule_of(c.op, Backend::Cpu)) [[unlikely]]
     need_arguments(c);  // the shape may depend on values
   for (uint32_t o = 0; o < c.op.outputs; ++o) {
     c.outs[o] = Ref<TensorImpl>::adopt(TensorImpl::make());

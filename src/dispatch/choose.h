@@ -27,6 +27,9 @@ inline const Kernel& choose(const Kernels& kernels, const Call& c, Plan& plan, s
   no_kernel(c, kernels);
 }
 
+// Runs a kernel of a call whose results have memory, after the values that it reads are computed.
+void run_kernel(const Call& c);
+
 void run_planned(const Kernel& k, const Call& c, const Plan& plan);  // with the workspace it asked for
 
 inline void run(const Kernel& k, const Call& c, const Plan& plan) {

@@ -3,6 +3,7 @@
 #include <mutex>
 
 #include "cpu/pointwise/tiles.h"
+#include "dispatch/choose.h"
 #include "dispatch/group.h"
 #include "record/formula.h"
 
@@ -96,21 +97,24 @@ void need_of_others(const TensorImpl& t, const OpRecord& op) {
   if (Promiser* other = promiser_of(*t.storage); other && other != mine.group) other->keep(op.name.c_str());
 }
 
-// Defers an op on rows, on the CPU.
 bool defer_rows(const Call& c) {
-  const RowRule* const rule = row_rule_of(c.op);
+  if (!row_rule_of(c.op, Backend::Cpu)) return false;  // an op without one has none for GPUs either
+  const Device device = c.out()->device;
+  const bool on_cpu = device.type == DeviceType::Cpu;
+  if (device.type == DeviceType::Meta || (!on_cpu && mine.group->place == 0)) return false;
+  const RowRule* const rule = row_rule_of(c.op, backend_of(device));
   if (!rule) return false;
   for (uint32_t o = 0; o < c.op.outputs; ++o)
-    if (c.outs[o]->storage || c.outs[o]->device.type != DeviceType::Cpu || !c.outs[o]->contiguous) return false;
+    if (c.outs[o]->storage || c.outs[o]->device != device || !c.outs[o]->contiguous) return false;
   for (const Value& v : c.args) {
     if (v.tag == Tag::Tensors) return false;
     if (v.tag != Tag::Tensor) continue;
     const TensorImpl& t = *v.tensor;
-    if (!t.storage || is_exposed(t) || is_complex(t.dtype) || t.device.type != DeviceType::Cpu) return false;
+    if (!t.storage || is_exposed(t) || is_complex(t.dtype) || t.device != device) return false;
     need_of_others(t, c.op);
   }
   std::optional<RowOp> op = mine.group->describe(c, *rule);
-  if (!op || checked_numel(op->shape) < least_elements.load(std::memory_order_relaxed)) return false;
+  if (!op || (on_cpu && checked_numel(op->shape) < least_elements.load(std::memory_order_relaxed))) return false;
   return mine.group->add(c, std::move(*op), rule->whole);
 }
 }  // namespace

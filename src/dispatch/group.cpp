@@ -7,6 +7,7 @@
 #include "base/trace.h"
 #include "cpu/pointwise/tiles.h"
 #include "cuda/pointwise/pointwise.h"
+#include "dispatch/lone_call.h"
 #include "dispatch/memory.h"
 #include "record/formula.h"
 
@@ -87,6 +88,7 @@ void Group::begin(const TensorImpl& out, DType compute, Shape shape) {
   align_ = 1;
   together_ = 1;
   unit_ = 0;
+  threads_ = 0;
   if (out.device.type != DeviceType::Cpu) stream_.emplace(cuda::stream_of(out.device));
 }
 
@@ -94,7 +96,9 @@ void Group::begin(const TensorImpl& out, DType compute, Shape shape) {
 bool Group::reads_rows(const Call& c, const Formula& f, DType common) {
   const std::lock_guard lock(mutex_);
   const TensorImpl& out = *c.out();
-  if (program_.row == 1 || steps_.empty() || out.numel * program_.row != elements() || !out.contiguous) return false;
+  if (program_.row == 1 || steps_.empty() || out.numel * program_.row != elements() || !out.contiguous ||
+      out.device != program_.device)
+    return false;
   if (same_shape(out) || program_.compute != dispatch_compute(common, []<class T>() { return dtype_of<T>; }))
     return false;
   bool reads = false;
@@ -113,7 +117,7 @@ bool Group::reads_rows(const Call& c, const Formula& f, DType common) {
 }
 
 void Group::add(const Call& c, const Formula& f, DType common) {
-  const bool rows = c.out()->device.type == DeviceType::Cpu && reads_rows(c, f, common);
+  const bool rows = reads_rows(c, f, common);
   const std::lock_guard lock(mutex_);
   const Scoped inside(computing, this);
   const TensorImpl& out = *c.out();
@@ -195,37 +199,49 @@ std::optional<RowOp> Group::describe(const Call& c, const RowRule& rule) {
   for (uint32_t i = 0; i < c.args.size; ++i)
     if (rule.whole >> i & 1 && c.args.is_tensor(i))
       if (Promiser* const promiser = promiser_of(*c.args.tensor(i).storage)) promiser->keep(c.op.name.c_str());
-  const Scoped inside(computing, this);  // values are read, which would otherwise compute the group
+  const Scoped inside(computing, this);          // values are read, which would otherwise compute the group
+  const Scoped running(thread_state.op, &c.op);  // faults of kernels name the op
   return rule.describe(c);
 }
 
 // Whether an op on rows can be computed with the steps so far.
 bool Group::fits(const RowOp& op) const {
-  if (op.compute != program_.compute || program_.device.type != DeviceType::Cpu ||
+  if (op.compute != program_.compute ||
       !std::equal(program_.shape.begin(), program_.shape.end(), op.shape.begin(), op.shape.end()))
     return false;
   if (op.row != 1 && program_.row != 1 && op.row != program_.row) return false;
+  if (program_.device.type != DeviceType::Cpu) return !op.gpu->threads || !threads_ || op.gpu->threads == threads_;
   if (op.unit && unit_ && op.unit != unit_) return false;
   const int64_t row = std::max(op.row, program_.row), align = std::max(op.align, align_);
   const int64_t whole = std::max({op.together, together_, align / std::gcd(align, row)});
   return row == 1 || whole == 1 || (whole <= kMostAligned && whole * row <= kMostAlignedElements);
 }
 
+// Whether a group reads or writes less than its steps so far and the op apart: on GPUs, where each value in a kernel costs registers.
+bool Group::saves_bytes(const RowOp& op) const {
+  return std::ranges::any_of(op.in, [&](const RowInput& in) {
+    return is_own(*in.tensor) ||
+           std::ranges::any_of(program_.tensors, [&](const Tensor& t) { return same_view(*t, *in.tensor); });
+  });
+}
+
 bool Group::add(const Call& c, RowOp op, uint32_t whole) {
   const std::lock_guard lock(mutex_);
   const Scoped inside(computing, this);
   const size_t outputs = c.op.outputs, inputs = op.in.size();
-  if (!suits_tiles(op)) return false;
+  const bool on_cpu = c.out()->device.type == DeviceType::Cpu;
+  if (on_cpu && !suits_tiles(op)) return false;
   if (op.joins &&
       (steps_.empty() || !fits(op) || !is_own(*op.in[0].tensor) || !step_of(*op.in[0].tensor, RowExtent::Elements)))
     return false;
-  bool apart = !steps_.empty() && !fits(op);
+  bool apart = !steps_.empty() && (c.out()->device != program_.device || !fits(op) || (!on_cpu && !saves_bytes(op)));
   const int64_t row_before = program_.row;
   program_.row = std::max(op.row, row_before);  // operands may be given as rows
   for (const RowInput& in : op.in)
     apart |= !steps_.empty() && is_own(*in.tensor) && !step_of(*in.tensor, in.extent, in.width);
   program_.row = row_before;
-  if (apart || !room_for(outputs, inputs, 0)) {
+  const size_t numbers = on_cpu ? 0 : op.gpu->numbers.size();
+  if (apart || !room_for(outputs, inputs, numbers)) {
     if (op.joins) return false;
     compute_all(c.op.name.c_str());
   }
@@ -238,11 +254,19 @@ bool Group::add(const Call& c, RowOp op, uint32_t whole) {
   align_ = std::max(op.align, align_);
   together_ = std::max(op.together, together_);
   unit_ = std::max(op.unit, unit_);
+  if (!on_cpu) {
+    threads_ = std::max(op.gpu->threads, threads_);
+    numbers_ += numbers;
+    if (!op.alone) op.alone = lone_call(c, op);
+  }
   FusedStep step;
   for (size_t k = 0; k < inputs; ++k) step.from[k] = operand_of(*op.in[k].tensor, op.in[k]);
   for (uint32_t i = 0; i < c.args.size; ++i)
     if (whole >> i & 1 && c.args.is_tensor(i)) whole_.push_back(alias(c.args.tensor(i)));
+  for (const Tensor& t : op.reads)
+    if (t) whole_.push_back(t);
   for (RowInput& in : op.in) in.tensor = nullptr;  // it need not live any longer
+  const Scoped running(thread_state.op, &c.op);    // the allocator of a device records the op
   for (size_t o = 0; o < outputs; ++o) {
     c.outs[o]->allocate();
     if (fills_promised.load(std::memory_order_relaxed)) fill_with_nans(*c.outs[o]);

@@ -47,6 +47,7 @@ class Group final : public Promiser {
   bool is_own(const TensorImpl& t) const;
   bool room_for(size_t steps, size_t inputs, size_t numbers) const;
   bool fits(const RowOp& op) const;
+  bool saves_bytes(const RowOp& op) const;
   void begin(const TensorImpl& out, DType compute, Shape shape);
   void prepare_to_overwrite(const TensorImpl& out, const char* op);
   FusedOperand operand_of(const TensorImpl& t, RowPart part);
@@ -60,7 +61,8 @@ class Group final : public Promiser {
   FusedProgram program_;
   std::vector<Step> steps_;                      // of the program, in the same order
   std::vector<Tensor> whole_;                    // what ops on rows have read or will read as a whole
-  int64_t align_ = 1, together_ = 1, unit_ = 0;  // of the ops on rows
+  int64_t align_ = 1, together_ = 1, unit_ = 0;  // of the ops on rows, on the CPU
+  int64_t threads_ = 0;                          // of a row, on GPUs; 0: any number
   size_t numbers_ = 0;                           // of the program, with members of formulas
   std::optional<cuda::Stream> stream_;  // of a program on a device: the current one when its first op was called
   static thread_local constinit Group* computing;

@@ -4,25 +4,27 @@
 
 namespace strata {
 namespace {
-std::unordered_map<const OpRecord*, RowRule>& rules() {  // filled by the definitions of ops, before main()
-  static auto* all = new std::unordered_map<const OpRecord*, RowRule>;
-  return *all;
+using Rules = std::unordered_map<const OpRecord*, RowRule>;
+Rules& rules(Backend backend) {  // filled by the definitions of ops, before main()
+  static auto* all = new Rules[kBackends];
+  return all[static_cast<size_t>(backend)];
 }
 }  // namespace
 
-void set_row_rule(const OpRecord& op, DescribeRows describe, std::initializer_list<std::string_view> whole) {
+void set_row_rule(const OpRecord& op, DescribeRows describe, std::initializer_list<std::string_view> whole,
+                  Backend backend) {
   RowRule rule{describe, 0};
   for (const std::string_view name : whole) {
     const auto found = std::ranges::find(op.params, name, &Param::name);
     STRATA_ASSERT(found != op.params.end());
     rule.whole |= 1u << (found - op.params.begin());
   }
-  rules().emplace(&op, rule);
+  rules(backend).emplace(&op, rule);
 }
 
-const RowRule* row_rule_of(const OpRecord& op) {
-  const auto found = rules().find(&op);
-  return found == rules().end() ? nullptr : &found->second;
+const RowRule* row_rule_of(const OpRecord& op, Backend backend) {
+  const auto found = rules(backend).find(&op);
+  return found == rules(backend).end() ? nullptr : &found->second;
 }
 
 }  // namespace strata

@@ -58,6 +58,66 @@ def random_program(seed):
     return shapes, run
 
 
+ROW_FOLDS = ("sum", "mean", "amax", "amin", "norm", "prod", "logsumexp", "var", "argmax", "count_nonzero")
+ROW_POINTWISE = ("exp", "tanh", "sigmoid", "relu", "abs", "neg", "square", "cos")
+
+
+def row_program(seed):
+    """A function of x [rows, n] and w [n], the same for each call: steps of elements, steps of rows, writes, views, dropout."""
+
+    def run(x, w):
+        choose = random.Random(seed)
+        values, stats, kept = [x, x * 0.5], [], []
+        for _ in range(choose.randint(3, 18)):
+            a, b, kind = choose.choice(values), choose.choice(values), choose.randrange(16)
+            if kind < 3:
+                made = getattr(strata, choose.choice(("add", "sub", "mul", "maximum")))(a, b)
+            elif kind < 5:
+                made = getattr(strata, choose.choice(ROW_POINTWISE))(a)
+            elif kind == 5:
+                made = choose.choice((a * w, a + w, a * choose.uniform(-2, 2)))
+            elif kind < 8:
+                made = getattr(strata, choose.choice(ROW_FOLDS[:4]))(a, -1, keepdim=True)
+                stats.append(made)
+                made = choose.choice((a - made, made * b, a / (strata.rsqrt(made * made + 1) * 2 + 0.5)))
+            elif kind == 8:
+                name = choose.choice(ROW_FOLDS)
+                made = getattr(a, name)() if name in ("norm", "prod") else getattr(a, name)(-1)
+                kept.append(made)
+                continue
+            elif kind == 9:
+                made = choose.choice((strata.nn.functional.softmax, strata.nn.functional.log_softmax))(
+                    a, choose.choice((-1, -1, 0))
+                )
+            elif kind == 10:
+                weight = choose.choice((w, None))
+                made = (
+                    strata.nn.functional.layer_norm(a, w.shape, weight, w)
+                    if choose.random() < 0.5
+                    else strata.nn.functional.rms_norm(a, w.shape, weight)
+                )
+            elif kind == 11:
+                made = strata.nn.functional.dropout(a, 0.3)
+            elif kind == 12:
+                form = choose.randrange(3)
+                made = (a.t() * 2).t() if form == 0 else a.clone().mul_(b) if form == 1 else (a * 1).add_(w)
+            elif kind == 13 and stats:
+                made = a * choose.choice(stats) + choose.choice(stats)
+            elif kind == 14:
+                made = a * 2
+                made[:, :1] = b[:, :1] * 3
+            else:
+                fold = choose.choice((a.sum, a.mean, a.amax))
+                kept.append(fold() if choose.random() < 0.5 else fold(0))
+                continue
+            values.append(made)
+            if choose.random() < 0.2:
+                kept.append(choose.choice(values))
+        return kept, values[-1]
+
+    return run
+
+
 def trained_network(wrap, device="cpu", steps=10):
     """Losses and parameters after some training steps, each of which wrap() may compile."""
     strata.manual_seed(3)

@@ -1,11 +1,9 @@
 """strata.compile(): ops on rows (softmax, norms, reductions, losses, dropout) in groups with the pointwise ops around them."""
 
-import random
-
 import numpy as np
 import pytest
 import strata
-from compiled_programs import bits
+from compiled_programs import bits, row_program
 from strata import _C
 
 F = strata.nn.functional
@@ -23,60 +21,6 @@ def names(explanation):
 
 
 # --- random programs ------------------------------------------------------------------------------------------------
-
-FOLDS = ("sum", "mean", "amax", "amin", "norm", "prod", "logsumexp", "var", "argmax", "count_nonzero")
-POINTWISE = ("exp", "tanh", "sigmoid", "relu", "abs", "neg", "square", "cos")
-
-
-def row_program(seed):
-    """A function of x [rows, n] and w [n], the same for each call: steps of elements, steps of rows, writes, views, dropout."""
-
-    def run(x, w):
-        choose = random.Random(seed)
-        values, stats, kept = [x, x * 0.5], [], []
-        for _ in range(choose.randint(3, 18)):
-            a, b, kind = choose.choice(values), choose.choice(values), choose.randrange(16)
-            if kind < 3:
-                made = getattr(strata, choose.choice(("add", "sub", "mul", "maximum")))(a, b)
-            elif kind < 5:
-                made = getattr(strata, choose.choice(POINTWISE))(a)
-            elif kind == 5:
-                made = choose.choice((a * w, a + w, a * choose.uniform(-2, 2)))
-            elif kind < 8:
-                made = getattr(strata, choose.choice(FOLDS[:4]))(a, -1, keepdim=True)
-                stats.append(made)
-                made = choose.choice((a - made, made * b, a / (strata.rsqrt(made * made + 1) * 2 + 0.5)))
-            elif kind == 8:
-                name = choose.choice(FOLDS)
-                made = getattr(a, name)() if name in ("norm", "prod") else getattr(a, name)(-1)
-                kept.append(made)
-                continue
-            elif kind == 9:
-                made = choose.choice((F.softmax, F.log_softmax))(a, choose.choice((-1, -1, 0)))
-            elif kind == 10:
-                weight = choose.choice((w, None))
-                made = F.layer_norm(a, w.shape, weight, w) if choose.random() < 0.5 else F.rms_norm(a, w.shape, weight)
-            elif kind == 11:
-                made = F.dropout(a, 0.3)
-            elif kind == 12:
-                form = choose.randrange(3)
-                made = (a.t() * 2).t() if form == 0 else a.clone().mul_(b) if form == 1 else (a * 1).add_(w)
-            elif kind == 13 and stats:
-                made = a * choose.choice(stats) + choose.choice(stats)
-            elif kind == 14:
-                made = a * 2
-                made[:, :1] = b[:, :1] * 3
-            else:
-                fold = choose.choice((a.sum, a.mean, a.amax))
-                kept.append(fold() if choose.random() < 0.5 else fold(0))
-                continue
-            values.append(made)
-            if choose.random() < 0.2:
-                kept.append(choose.choice(values))
-        return kept, values[-1]
-
-    return run
-
 
 SHAPES = ((6, 8), (5, 17), (3, 1), (0, 4), (4, 0), (1, 40), (64, 64), (33, 1030))
 
@@ -325,13 +269,3 @@ def test_peak_memory_is_not_above_the_plain_call():
         f(*given)
         peaks.append(strata.memory_stats()["peak_allocated_bytes"] - before)
     assert peaks[1] <= peaks[0] + 64  # numbers that a group reads stay until it is computed
-
-
-def test_on_a_device_they_end_a_group():
-    def f(x):
-        return F.softmax(x * 2 + 1, -1) * 3, (x * x).mean(-1, keepdim=True) + 1
-
-    x = strata.randn(8, 16, device="vgpu")
-    compiled = strata.compile(f)
-    assert bits(compiled(x)) == bits(f(x))
-    assert all("softmax" not in group for group in names(compiled.explain(x)))

@@ -5,15 +5,9 @@
 // depends on the shape only.
 #pragma once
 #include "cuda/common/eights.cuh"
-#include "cuda/common/row_threads.cuh"
+#include "cuda/common/exp_sum.cuh"
 
 namespace strata::cuda {
-
-template <class T> __device__ __forceinline__ T exponential(T v, bool coarse) {
-  if constexpr (sizeof(T) == 4)
-    if (coarse) return exp_coarse(v);
-  return exp(v);
-}
 
 struct ExpRow {
   int64_t row, base;  // its number and its first element
@@ -37,27 +31,11 @@ template <class P> __device__ __forceinline__ ExpRow exp_row_of(const P& p, int6
   return r;
 }
 
-// A maximum and the sum of exponentials below it; -infinity and 0 if there was no element above -infinity. kInfinities: a
-// maximum of infinity gives a sum of infinity, not of NaN.
-template <class T, bool kInfinities> struct ExpSum {
-  T most = T(-INFINITY), sum = T(0);
-  // While there is no finite element the sum takes 0 as the maximum: NaN still reaches it.
-  static __device__ __forceinline__ T below(T most) {
-    return most == T(-INFINITY) || (kInfinities && most == T(INFINITY)) ? T(0) : most;
-  }
-  __device__ __forceinline__ void raise(T to, bool coarse) {
-    const T next = max(most, to);
-    sum *= exponential<T>(most - below(next), coarse);
-    most = next;
-  }
-  __device__ __forceinline__ void add(T v, bool coarse) { sum += exponential<T>(v - below(most), coarse); }
-};
-
 // The sum of a row, for all of its threads. All threads of the block call it.
 template <class T, bool kInfinities, class P>
 __device__ __forceinline__ ExpSum<T, kInfinities> exp_sum_of(const P& p, const ExpRow& r, int64_t n,
                                                              T (&space)[2][32]) {
-  constexpr int kVectors = 4;  // of eight elements, in flight per thread
+  constexpr int kVectors = kExpVectors;
   const bool coarse = p.type == kBF16 || p.type == kF16;
   ExpSum<T, kInfinities> own;
   const auto single = [&](int64_t i) {
@@ -80,8 +58,7 @@ __device__ __forceinline__ ExpSum<T, kInfinities> exp_sum_of(const P& p, const E
       x.each(p.type, [&](int, int, T e) { own.add(e, coarse); });
     }
   }
-  own.raise(over_row<Most>(own.most, p.threads, space[0]), coarse);
-  own.sum = over_row<Add>(own.sum, p.threads, space[1]);
+  own.finish(p.threads, coarse, space);
   return own;
 }
 

@@ -4,6 +4,7 @@
 
 #include "cuda/common/tensors.h"
 #include "cuda/creation/random_params.h"
+#include "cuda/movement/dense.h"
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/runtime/graph.h"
 
@@ -31,18 +32,11 @@ void launch(const Function& kernel, const RandomParams& p, int64_t per_thread, D
   stream_of(device).launch(kernel, {blocks_for(p.count, per_thread * kRandomThreads)}, {kRandomThreads}, 0, p);
 }
 
-void drop(const TensorImpl* x, double p, double scale, const TensorImpl& out, const TensorImpl* mask,
-          Generator& generator) {
-  static const Function kernels[] = {{"random", "dropout_f32"}, {"random", "dropout_f64"}};
-  const RandomDraw draw = Graph::reserve(generator, static_cast<uint64_t>((out.numel + 3) / 4), out.device);
-  if (out.numel == 0) return;
+// Reserves the words of a call. The parameters have no addresses yet.
+DropoutParams drop_params(int64_t count, double p, double scale, Generator& generator, Device device) {
+  const RandomDraw draw = Graph::reserve(generator, static_cast<uint64_t>((count + 3) / 4), device);
   DropoutParams d{};
-  d.x = x ? reinterpret_cast<uint64_t>(x->data) : 0;
-  d.mask = mask ? reinterpret_cast<uint64_t>(mask->data) : 0;
-  d.out = reinterpret_cast<uint64_t>(out.data);
-  d.type = static_cast<int32_t>(out.dtype);
-  d.count = out.numel;
-  d.vectors = reads_in_pieces(out, out.dtype == DType::F64) && d.x % 16 == 0 && d.mask % kDropoutItems == 0;
+  d.count = count;
   d.seed = draw.seed;
   d.first = draw.first;
   d.base = draw.base;
@@ -51,6 +45,16 @@ void drop(const TensorImpl* x, double p, double scale, const TensorImpl& out, co
   d.all = limit == 0;
   d.last = (limit << 8) - 1;  // of the largest limit, 2^24, all bits
   d.scale = scale;
+  return d;
+}
+void drop(DropoutParams d, const TensorImpl* x, const TensorImpl& out, const TensorImpl* mask) {
+  static const Function kernels[] = {{"random", "dropout_f32"}, {"random", "dropout_f64"}};
+  if (out.numel == 0) return;
+  d.x = x ? reinterpret_cast<uint64_t>(x->data) : 0;
+  d.mask = mask ? reinterpret_cast<uint64_t>(mask->data) : 0;
+  d.out = reinterpret_cast<uint64_t>(out.data);
+  d.type = static_cast<int32_t>(out.dtype);
+  d.vectors = reads_in_pieces(out, out.dtype == DType::F64) && d.x % 16 == 0 && d.mask % kDropoutItems == 0;
   stream_of(out.device)
     .launch(kernels[out.dtype == DType::F64], {blocks_for(out.numel, kDropoutItems * kRandomThreads)}, {kRandomThreads},
             0, d);
@@ -114,11 +118,40 @@ void fill_bernoulli(const TensorImpl& out, const TensorImpl& chances, Generator&
   if (there) check(worst.item<double>());
 }
 
-void keep_mask(const TensorImpl& out, double p, Generator& generator) { drop(nullptr, p, 1, out, nullptr, generator); }
+void keep_mask(const TensorImpl& out, double p, Generator& generator) {
+  drop(drop_params(out.numel, p, 1, generator, out.device), nullptr, out, nullptr);
+}
 
 void dropout(const TensorImpl& x, double p, double scale, const TensorImpl& out, const TensorImpl& mask,
              Generator& generator) {
-  drop(&x, p, scale, out, &mask, generator);
+  drop(drop_params(out.numel, p, scale, generator, out.device), &x, out, &mask);
+}
+
+std::optional<RowOp> dropout_in_group(const TensorImpl& x, double p, double scale) {
+  if (x.ndim == 0 || x.shape[x.ndim - 1] % kDropoutItems != 0 || x.numel == 0 || compute_type(x.dtype) != DType::F32)
+    return {};
+  RowOp op{.compute = DType::F32, .shape = x.sizes(), .in = {{{}, &x}}};
+  op.gpu = std::make_shared<GpuRows>(
+    GpuRows{.header = "cuda/creation/dropout.cuh", .functor = "DropoutRow", .numbers = {scale}});
+  const auto params = std::make_shared<DropoutParams>();
+  op.prepare = [params, p, scale, gpu = op.gpu](const Call& c) {
+    *params = drop_params(c.out().numel(), p, scale, default_generator(), c.out().device());
+    gpu->words = {params->seed, params->first, params->base, params->last, static_cast<uint64_t>(params->all)};
+  };
+  op.alone = [params](const std::vector<Tensor>& in, std::byte* const* outs, std::vector<Tensor>& results) {
+    for (const size_t o : {0, 1}) {
+      Tensor& out = results.emplace_back(Ref<TensorImpl>::adopt(TensorImpl::make()));
+      out->set_shape(in[0]->sizes());
+      out->set_contiguous_strides();
+      out->dtype = o ? DType::Bool : in[0].dtype();
+      out->device = in[0].device();
+      if (outs[o]) out->data = outs[o];
+      else out->allocate();
+    }
+    const Tensor x = dense(*in[0]);
+    drop(*params, x.get(), *results[0], results[1].get());
+  };
+  return op;
 }
 
 }  // namespace strata::cuda

@@ -6,7 +6,7 @@
 // differ by at most one unit in the last place. A block gives four elements of one word or two of two words; a thread
 // computes several. The common distributions have kernels of their own: the others need many more registers.
 #include "cuda/common/eights.cuh"
-#include "cuda/creation/philox_blocks.cuh"
+#include "cuda/creation/dropout.cuh"
 #include "cuda/creation/random_params.h"
 #include "cuda/runtime/graph_params.h"
 #include "device/normal.h"
@@ -176,16 +176,8 @@ template <class T> __device__ __forceinline__ void dropout(const DropoutParams& 
   }
   const Blocks blocks(p);
   uint32_t kept[2] = {0, 0};  // a byte per element
-#pragma unroll
-  for (int b = 0; b < 2; ++b) {
-    const PhiloxBlock block = blocks[2 * thread + b];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const bool keep = block.word[j] > p.last || p.all;
-      kept[b] |= uint32_t(keep) << 8 * j;
-      v[4 * b + j] = keep ? v[4 * b + j] * T(p.scale) : T(0);
-    }
-  }
+  drop_eight(blocks, thread, p.last, p.all != 0, T(p.scale), v,
+             [&](int j, bool keep) { kept[j / 4] |= uint32_t(keep) << 8 * (j % 4); });
   if (whole) {
     store_eight<T, false>(const_cast<void*>(element(p.out, p.type, first)), p.type, v);
     if (p.mask) *reinterpret_cast<uint2*>(p.mask + uint64_t(first)) = make_uint2(kept[0], kept[1]);

@@ -1,6 +1,7 @@
 // Random numbers on a device: the same draws from the same stream as in cpu/creation/random.h. Outputs are contiguous.
 #pragma once
 #include "record/distributions.h"
+#include "record/rows.h"
 #include "tensor/generator.h"
 #include "tensor/tensor.h"
 
@@ -16,5 +17,7 @@ void keep_mask(const TensorImpl& out, double p, Generator& generator);
 // out = x * scale where kept, otherwise 0; mask gets whether it was kept.
 void dropout(const TensorImpl& x, double p, double scale, const TensorImpl& out, const TensorImpl& mask,
              Generator& generator);
+// The same in groups of ops, with the default generator; nothing for rows that are no multiple of a thread's elements.
+std::optional<RowOp> dropout_in_group(const TensorImpl& x, double p, double scale);
 
 }  // namespace strata::cuda

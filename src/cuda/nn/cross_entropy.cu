@@ -2,9 +2,10 @@
 //
 // Bound by memory: the forward pass reads the logits once (exp_rows.cuh); the backward pass reads them once more and
 // writes the gradient. Losses are summed in double.
+// fmad: off
 #include "cuda/common/exp_rows.cuh"
 #include "cuda/nn/classes.cuh"
-#include "cuda/nn/cross_entropy_params.h"
+#include "cuda/nn/cross_entropy.cuh"
 
 namespace strata::cuda {
 namespace {
@@ -17,7 +18,7 @@ template <class T> __device__ __forceinline__ void forward(const CrossEntropyPar
   if (!r.exists || r.thread != 0) return;
   const int64_t t = class_of(p, r.row);
   T loss = T(0);
-  if (t >= 0) loss = -(load<T>(element(p.x, p.type, r.base + t), p.type) - most - log_sum) * weight_of<T>(p, t);
+  if (t >= 0) loss = class_loss(load<T>(element(p.x, p.type, r.base + t), p.type), most, log_sum, weight_of<T>(p, t));
   T* stats = reinterpret_cast<T*>(p.stats) + r.row * kCrossEntropyStats;
   stats[0] = most;
   stats[1] = log_sum;
@@ -25,18 +26,20 @@ template <class T> __device__ __forceinline__ void forward(const CrossEntropyPar
   if (p.each) store<T>(const_cast<void*>(element(p.loss, p.type, r.row)), p.type, loss);
 }
 
-// The sums over all rows, by one block.
+// The sums over all rows, by one block. Without statistics only that of the weights.
 template <class T> __device__ __forceinline__ void sums(const CrossEntropyParams& p) {
   ClassSums own;
   for (int64_t row = threadIdx.x; row < p.rows; row += kClassThreads) {
     const int64_t t = load<int64_t>(element(p.target, p.target_type, row), p.target_type);
     if (t < 0 || t >= p.classes || t == p.ignore) continue;
-    own.add({double(reinterpret_cast<const T*>(p.stats)[row * kCrossEntropyStats + 2]), double(weight_of<T>(p, t))});
+    const double loss = p.stats ? double(reinterpret_cast<const T*>(p.stats)[row * kCrossEntropyStats + 2]) : 0;
+    own.add({loss, double(weight_of<T>(p, t))});
   }
   own = over_block(own);
   if (threadIdx.x != 0) return;
   *reinterpret_cast<T*>(p.total) = T(own.weight);
-  if (!p.each) store<T>(reinterpret_cast<void*>(p.loss), p.type, T(p.mean ? own.loss / own.weight : own.loss));
+  if (p.stats && !p.each)
+    store<T>(reinterpret_cast<void*>(p.loss), p.type, T(p.mean ? own.loss / own.weight : own.loss));
 }
 
 // The gradient of a row, as if no class were the target; then that of the target is written over it. `out` may be x.
@@ -54,7 +57,7 @@ template <class T, Types kTypes> __device__ __forceinline__ void backward(const 
     if (p.mean) scale /= *reinterpret_cast<const T*>(p.total);
   }
   const bool counts = t >= 0;  // an ignored row has no gradient, whatever it contains
-  const auto value = [&](T v) { return counts ? exponential<T>(v - most - log_sum, kCoarse) * scale : T(0); };
+  const auto value = [&](T v) { return counts ? logit_gradient(v, most, log_sum, scale, false, kCoarse) : T(0); };
   const auto read = [&](int64_t i) { return load<T>(element_as<T, kTypes>(p.x, p.type, r.base + i), p.type); };
   const auto put = [&](int64_t i, T v) {
     store<T>(const_cast<void*>(element_as<T, kTypes>(p.out, p.type, r.base + i)), p.type, v);
@@ -79,7 +82,7 @@ template <class T, Types kTypes> __device__ __forceinline__ void backward(const 
     }
   }
   __syncthreads();
-  if (t >= 0 && r.thread == 0) put(t, (exponential<T>(hit - most - log_sum, kCoarse) - T(1)) * scale);
+  if (t >= 0 && r.thread == 0) put(t, logit_gradient(hit, most, log_sum, scale, true, kCoarse));
 }
 }  // namespace
 

@@ -1,6 +1,6 @@
 // Cross entropy of rows of logits on a device. Tensors are contiguous.
 #pragma once
-#include "tensor/tensor.h"
+#include "record/rows.h"
 
 namespace strata::cuda {
 
@@ -17,5 +17,11 @@ void cross_entropy(const CrossEntropyInputs& in, const TensorImpl& stats, const 
 // out = the gradient of x, for that of the loss. out may be x itself.
 void cross_entropy_backward(const CrossEntropyInputs& in, const TensorImpl& stats, const TensorImpl& total,
                             const TensorImpl& grad, const TensorImpl& out);
+
+// The same in groups of ops, for the sum or mean of losses without weights; nothing for other calls. The number of rows that count
+// is computed when the op is called.
+std::optional<RowOp> cross_entropy_in_group(const CrossEntropyInputs& in);
+std::optional<RowOp> cross_entropy_backward_in_group(const CrossEntropyInputs& in, const TensorImpl& stats,
+                                                     const TensorImpl& total, const TensorImpl& grad);
 
 }  // namespace strata::cuda

@@ -1,34 +1,25 @@
 // Norms over rows: y = (x - mean) / sqrt(variance + eps) * weight + bias, the root mean square norm, and their gradients of x.
 // ptx: compute_75 compute_80
+// fmad: off
 //
 // Bound by memory: x is read once and y written once (the gradient reads two arrays). The threads of a row, from part
 // of a warp up to a block, keep it in registers, 16 floats or 8 doubles each (32 floats if all tensors are 16-bit),
 // with 16-byte loads that are all in flight together. The mean is computed first, then the squared deviations from it.
 // Longer rows are read again for each step, from the cache.
 #include "cuda/common/eights.cuh"
-#include "cuda/common/row_threads.cuh"
+#include "cuda/nn/norm_rows.cuh"
 #include "cuda/nn/norm_rows_params.h"
 
 namespace strata::cuda {
 namespace {
 
-// A thread's part of its row.
-template <class T, bool kNarrow = false> struct Row {
-  static constexpr int kVectors = (kNarrow ? 2 : 1) * kNormInRegisters / int(8 * sizeof(T));
-  int threads, lane, n;
-  int64_t row, base;  // base: the row's first element
-  bool there;
+// A thread's part of its row, and its access to memory.
+template <class T, bool kNarrow = false>
+struct Row : RowPart<(kNarrow ? 2 : 1) * kNormInRegisters / int(8 * sizeof(T))> {
+  using Part = RowPart<(kNarrow ? 2 : 1) * kNormInRegisters / int(8 * sizeof(T))>;
+  using Part::base, Part::has, Part::kVectors, Part::place, Part::row, Part::there, Part::threads;
 
-  __device__ explicit Row(const NormRowsParams& p) : threads(p.threads), n(int(p.n)) {
-    const int shift = 31 - __clz(threads);
-    lane = int(threadIdx.x) & (threads - 1);
-    row = int64_t(blockIdx.x) * (blockDim.x >> shift) + (threadIdx.x >> shift);
-    there = row < p.rows;
-    base = row * p.n;
-  }
-  // Position in the row of this thread's vector k; whether it exists.
-  __device__ __forceinline__ int place(int k) const { return (k * threads + lane) * 8; }
-  __device__ __forceinline__ bool has(int k) const { return there && place(k) < n; }
+  __device__ explicit Row(const NormRowsParams& p) : Part(p.threads, p.rows, p.n) {}
   template <Types kTypes>
   __device__ __forceinline__ void read(uint64_t data, int32_t type, Eights<T, kVectors, kTypes>& v) const {
     v.load(
@@ -83,35 +74,15 @@ template <class T> __device__ __forceinline__ void forward_long(const NormRowsPa
 // kTypes: of x, weight and bias.
 template <class T, Types kTypes> __device__ __forceinline__ void forward(const NormRowsParams& p) {
   using Own = Row<T, kTypes == Types::Narrow>;
+  __shared__ T space[3][32];
   const Own row(p);
   constexpr int kVectors = Own::kVectors;
   Eights<T, kVectors, kTypes> x;
   row.read(p.x, p.x_type, x);
-  T v[kVectors][8], sum = 0, squares = 0;
+  T v[kVectors][8];
   x.get(p.x_type, v);
-  if (p.centred) {
-#pragma unroll
-    for (int k = 0; k < kVectors; ++k)
-#pragma unroll
-      for (int j = 0; j < 8; ++j) sum += v[k][j];
-  }
-  const T center = p.centred ? row.template total<0>(sum) * T(p.each) : T(0);
-  sum = 0;
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-    if (!row.has(k)) continue;
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      v[k][j] -= center;
-      sum += v[k][j];
-      squares += v[k][j] * v[k][j];
-    }
-  }
-  // How far the rounded center is from the mean. 16-bit values are coarser than that and skip this sum.
-  constexpr bool kExact = kTypes != Types::Narrow;
-  const T off = kExact && p.centred ? row.template total<2>(sum) * T(p.each) : T(0), mean = center + off;
-  const T variance = row.template total<1>(squares) * T(p.each) - off * off;
-  const T rstd = rsqrt((variance < 0 ? T(0) : variance) + T(p.eps));
+  const auto [mean, rstd, off] =
+    norm_statistics<kTypes != Types::Narrow>(row, p.centred, T(p.each), T(p.eps), v, space);
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {  // one vector at a time: the parameters are cached, registers are scarce
     Eights<T, 1, kTypes> weight, bias;
@@ -152,41 +123,29 @@ template <class T> __device__ __forceinline__ void backward_long(const NormRowsP
              rstd * (grad(i) - shift - normal(i) * slope));
 }
 
-template <class T> __device__ __forceinline__ void backward(const NormRowsParams& p) {
-  const Row<T> row(p);
+template <class T, Types kTypes> __device__ __forceinline__ void backward(const NormRowsParams& p) {
+  using Own = Row<T, kTypes == Types::Narrow>;
+  __shared__ T space[2][32];
+  const Own row(p);
   const T mean = row.mean_of(p), rstd = row.rstd_of(p);
-  constexpr int kVectors = Row<T>::kVectors;
-  Eights<T, kVectors, Types::Common> gradient, value;
+  constexpr int kVectors = Own::kVectors;
+  Eights<T, kVectors, kTypes> gradient, value;
   row.read(p.grad, p.grad_type, gradient);
   row.read(p.x, p.x_type, value);
-  T g[kVectors][8], x[kVectors][8], sum = 0, along = 0;
+  T g[kVectors][8], x[kVectors][8];
   gradient.get(p.grad_type, g);
   value.get(p.x_type, x);
   if (p.weight) {
 #pragma unroll
     for (int k = 0; k < kVectors; ++k) {
-      Eights<T, 1, Types::Common> weight;
+      Eights<T, 1, kTypes> weight;
       row.read_shared(p.weight, p.weight_type, k, weight);
       weight.each(p.weight_type, [&](int, int j, T w) { g[k][j] *= w; });
     }
   }
+  norm_row_backward(row, p.centred, T(p.each), mean, rstd, g, x, space);
 #pragma unroll
-  for (int k = 0; k < kVectors; ++k) {  // the gradient of missing vectors is zero
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-      x[k][j] = (x[k][j] - mean) * rstd;
-      sum += g[k][j];
-      along += g[k][j] * x[k][j];
-    }
-  }
-  const T shift = p.centred ? row.template total<0>(sum) * T(p.each) : T(0);
-  const T slope = row.template total<1>(along) * T(p.each);
-#pragma unroll
-  for (int k = 0; k < kVectors; ++k) {
-#pragma unroll
-    for (int j = 0; j < 8; ++j) g[k][j] = rstd * (g[k][j] - shift - x[k][j] * slope);
-    row.template write<Types::Common>(p.y, p.y_type, k, g[k]);
-  }
+  for (int k = 0; k < kVectors; ++k) row.template write<kTypes>(p.y, p.y_type, k, g[k]);
 }
 }  // namespace
 
@@ -196,9 +155,18 @@ extern "C" __global__ void __launch_bounds__(512, 2) norm_rows_narrow(NormRowsPa
 }
 extern "C" __global__ void __launch_bounds__(1024) norm_rows_f64(NormRowsParams p) { forward<double, Types::Same>(p); }
 
+extern "C" __global__ void __launch_bounds__(512) norm_rows_backward_f32(NormRowsParams p) {
+  backward<float, Types::Common>(p);
+}
+extern "C" __global__ void __launch_bounds__(256, 2) norm_rows_backward_narrow(NormRowsParams p) {
+  backward<float, Types::Narrow>(p);
+}
+extern "C" __global__ void __launch_bounds__(512) norm_rows_backward_f64(NormRowsParams p) {
+  backward<double, Types::Same>(p);
+}
+
 #define STRATA_NORM_ROWS(suffix, T)                                                                                    \
   extern "C" __global__ void __launch_bounds__(1024) norm_rows_long_##suffix(NormRowsParams p) { forward_long<T>(p); } \
-  extern "C" __global__ void __launch_bounds__(512) norm_rows_backward_##suffix(NormRowsParams p) { backward<T>(p); }  \
   extern "C" __global__ void __launch_bounds__(512) norm_rows_backward_long_##suffix(NormRowsParams p) {               \
     backward_long<T>(p);                                                                                               \
   }

@@ -1,5 +1,7 @@
 #include "cuda/nn/softmax.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "cuda/common/tensors.h"
@@ -30,6 +32,12 @@ SoftmaxPlan geometry(const SoftmaxCall& s) {
   return plan;
 }
 
+int64_t threads_of_softmax_row(int64_t n) {
+  int64_t threads = 8;
+  while (threads * kSoftmaxInRegisters < n) threads *= 2;
+  return threads;
+}
+
 // The kernels use linear indices: other layouts are copied to the workspace.
 void count_workspace(const SoftmaxCall& s, Plan& plan) {
   Workspace workspace(plan);
@@ -38,9 +46,8 @@ void count_workspace(const SoftmaxCall& s, Plan& plan) {
 }
 }  // namespace
 
-const char* plan_softmax_rows(const SoftmaxCall& s, Plan& plan) {
-  SoftmaxPlan made = geometry(s);
-  SoftmaxParams& p = made.params;
+// Why a call is not computed in registers; null: it is.
+static const char* unfit(const SoftmaxCall& s, const SoftmaxParams& p) {
   if (p.columns != 1) return "the dimension is not the last";
   if (p.n % 8 != 0) return "a row is not a multiple of 8 elements";
   if (p.n > kSoftmaxInRegisters * 1024) return "a row is longer than the registers of 1024 threads";
@@ -50,8 +57,14 @@ const char* plan_softmax_rows(const SoftmaxCall& s, Plan& plan) {
     const bool fits = t->contiguous ? reads_in_pieces(*t, wide) : reads_in_pieces(t->dtype, wide);  // a copy is aligned
     if (!fits) return "its elements are not read in 16-byte pieces";
   }
-  p.threads = 32;
-  while (p.threads * kSoftmaxInRegisters < p.n) p.threads *= 2;
+  return nullptr;
+}
+
+const char* plan_softmax_rows(const SoftmaxCall& s, Plan& plan) {
+  SoftmaxPlan made = geometry(s);
+  SoftmaxParams& p = made.params;
+  if (const char* reason = unfit(s, p)) return reason;
+  p.threads = static_cast<int32_t>(threads_of_softmax_row(p.n));
   const int64_t threads = std::max<int64_t>(p.threads, 128);
   made.grid = {blocks_for(p.rows, threads / p.threads)};
   made.block = static_cast<uint32_t>(threads);
@@ -59,6 +72,20 @@ const char* plan_softmax_rows(const SoftmaxCall& s, Plan& plan) {
   count_workspace(s, plan);
   plan.keep(made);
   return nullptr;
+}
+
+std::optional<RowOp> softmax_in_group(const SoftmaxCall& s) {
+  const SoftmaxParams p = geometry(s).params;
+  if (s.out.numel == 0 || compute_type(s.out.dtype) != DType::F32 || unfit(s, p)) return {};
+  RowOp op{.compute = DType::F32, .shape = s.out.sizes(), .row = p.n, .in = {{{}, &s.x}}};
+  if (s.grad) op.in.insert(op.in.begin(), {{}, s.grad});
+  op.gpu = std::make_shared<GpuRows>(
+    GpuRows{.header = "cuda/nn/softmax_rows.cuh",
+            .functor = s.grad ? fmt::format("SoftmaxRowGradient<{}>", s.log)
+                              : fmt::format("SoftmaxRow<{}, {}>", s.log, size_of(s.out.dtype) == 2),
+            .threads = threads_of_softmax_row(p.n),
+            .arrays = s.grad ? 2 : 1});
+  return op;
 }
 
 const char* plan_softmax_lines(const SoftmaxCall& s, Plan& plan) {

@@ -1,6 +1,6 @@
 // Softmax and its gradient on a device, with two planned kernels.
 #pragma once
-#include "record/kernel.h"
+#include "record/rows.h"
 
 namespace strata::cuda {
 
@@ -17,5 +17,7 @@ const char* plan_softmax_rows(const SoftmaxCall& s, Plan& plan);
 // Any dimension; three passes over memory.
 const char* plan_softmax_lines(const SoftmaxCall& s, Plan& plan);
 void run_softmax(const SoftmaxCall& s, const Call& c, const Plan& plan);
+// The first of them in groups of ops; nothing if it rejects the call.
+std::optional<RowOp> softmax_in_group(const SoftmaxCall& s);
 
 }  // namespace strata::cuda

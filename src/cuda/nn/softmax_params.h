@@ -13,7 +13,7 @@ struct SoftmaxParams {
   int32_t log;
   int64_t rows, n, columns;
   int32_t per_block;  // rows (times columns) per block: a power of two
-  int32_t threads;    // per row, in softmax_rows.cu: a power of two, 32 or more
+  int32_t threads;    // per row, in softmax_rows.cu: a power of two, 8 or more
 };
 
 }  // namespace strata::cuda

@@ -1,5 +1,6 @@
 // The source of a fused pointwise kernel.
 #pragma once
+#include <bit>
 #include <string>
 #include <vector>
 
@@ -26,12 +27,16 @@ void choose_vectors(const FusedProgram& program, FusedLayout& layout);
 // CUDA C++ with a kernel `fused`. Its parameters are those of cuda/pointwise/fused.cuh, the numbers in the order of for_each_number.
 std::string fused_source(const FusedProgram& program, const FusedLayout& layout);
 
-// Calls f(bits) for all numbers of the program: of each step the operands that are numbers, then the members.
+// Calls f(bits) for all numbers of the program: of each step the operands that are numbers, then the members or the op's own.
 template <class F> void for_each_number(const FusedProgram& program, const F& f) {
   for (const FusedStep& s : program.steps) {
-    for (int k = 0; k < s.formula->inputs; ++k)
+    for (int k = 0; k < s.inputs(); ++k)
       if (s.from[k].kind == FusedOperand::Kind::Number) f(s.from[k].number);
-    for (int k = 0; k < s.formula->members; ++k) f(s.members[k]);
+    for (int k = 0; s.formula && k < s.formula->members; ++k) f(s.members[k]);
+    if (s.formula || s.output != 0) continue;
+    for (const double number : s.rows->gpu->numbers)
+      f(program.compute == DType::F64 ? std::bit_cast<int64_t>(number)
+                                      : int64_t{std::bit_cast<uint32_t>(static_cast<float>(number))});
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <deque>
 
 #include "cuda/common/axes.h"
@@ -180,6 +181,37 @@ void run_reduce(const Reduction& r, const Call& c, const Plan& plan) {
   if (r.out.numel == 0) return;
   Workspace workspace(c);
   run_stages(r, plan.get<Stage>(), workspace);
+}
+
+std::optional<RowOp> reduce_in_group(const Reduction& r) {
+  // Functors of cuda/reduce/folds.cuh, for floats.
+  static constexpr const char* kFunctors[] = {
+    "cuda::Plus, cuda::Same",       "cuda::Plus, cuda::NanToZero", nullptr,
+    "cuda::Plus, cuda::Absolute",   "cuda::Plus, cuda::Squared",   "cuda::Times, cuda::Same",
+    "cuda::Larger, cuda::Same",     "cuda::Smaller, cuda::Same",   "cuda::Larger, cuda::Absolute",
+    "cuda::Smaller, cuda::Absolute"};
+  const auto fold = static_cast<size_t>(r.fold);
+  if (fold >= std::size(kFunctors) || !kFunctors[fold]) return {};
+  if (r.x.numel == 0 || !r.x.contiguous || compute_type(r.cast) != DType::F32 || !reads_in_pieces(r.x.dtype, false) ||
+      !reads_in_pieces(r.out.dtype, false))
+    return {};
+  const Stage s = stage_of(r);
+  const AxesParams &kept = s.params.kept, &gone = s.params.gone;
+  // The dimensions behind the others; then the rows of x are those of a group.
+  if (s.method != ReduceMethod::Rows || s.parts != 1 || gone.dims != 1 || kept.dims != 1 || gone.count % 8 != 0 ||
+      kept.stride[0] != gone.count)
+    return {};
+  const int64_t threads = kReduceThreads / s.params.per_block, flight = r.x.dtype == DType::F32 ? 4 : 8;
+  if (gone.count > threads * flight * 8) return {};  // several runs per thread
+  const bool any_order = r.fold == Fold::Max || r.fold == Fold::Min || r.fold == Fold::MaxAbs || r.fold == Fold::MinAbs;
+  RowOp op{.compute = DType::F32, .shape = r.x.sizes(), .row = gone.count, .in = {{{}, &r.x}}};
+  op.out[0] = {RowExtent::Rows};
+  op.gpu =
+    std::make_shared<GpuRows>(GpuRows{.header = "cuda/reduce/folds.cuh",
+                                      .functor = std::string("RowFold<") + kFunctors[fold] + ">",
+                                      .threads = any_order ? 0 : threads,
+                                      .words = {std::bit_cast<uint64_t>(r.finish.divide), uint64_t{r.finish.root}}});
+  return op;
 }
 
 void reduce(Fold fold, const TensorImpl& x, DimMask reduced, DType cast, const TensorImpl& out, Finish finish,

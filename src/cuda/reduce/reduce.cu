@@ -4,81 +4,16 @@
 // a strided subset of the elements, runs of 32 in the compute type, the runs in the wide type (double, int64_t), then
 // the threads' values as a tree. Long results are split into parts that a second launch reduces. The
 // order of operations depends on the shape only, so each run gives the same bits.
+// fmad: off
 #include "cuda/common/eights.cuh"
 #include "cuda/common/warp.cuh"
+#include "cuda/reduce/folds.cuh"
 #include "cuda/reduce/results.cuh"
 
 namespace strata::cuda {
 namespace {
 
 constexpr int kThreads = 256, kRun = kReduceRun;
-
-template <class T> struct WideOf { using type = double; };
-template <> struct WideOf<int64_t> { using type = int64_t; };
-
-template <class T> __device__ T lowest() {
-  if constexpr (TagOf<T>::value == kI64) return int64_t(0x8000000000000000ull);
-  else return T(-INFINITY);
-}
-template <class T> __device__ T highest() {
-  if constexpr (TagOf<T>::value == kI64) return 0x7fffffffffffffffll;
-  else return T(INFINITY);
-}
-
-// Those of tests also combine words of four small bytes, and the bytes of a word.
-struct Plus {
-  template <class T> static __device__ T identity() { return T(0); }
-  template <class T> static __device__ T both(T a, T b) { return a + b; }
-  static __device__ uint32_t both_bytes(uint32_t a, uint32_t b) { return a + b; }
-  static __device__ uint32_t over_bytes(uint32_t word) { return word * 0x01010101u >> 24; }
-};
-struct Times {
-  template <class T> static __device__ T identity() { return T(1); }
-  template <class T> static __device__ T both(T a, T b) { return a * b; }
-};
-struct Larger {  // propagates NaN
-  template <class T> static __device__ T identity() { return lowest<T>(); }
-  template <class T> static __device__ T both(T a, T b) { return b > a || b != b ? b : a; }
-};
-struct Smaller {
-  template <class T> static __device__ T identity() { return highest<T>(); }
-  template <class T> static __device__ T both(T a, T b) { return b < a || b != b ? b : a; }
-};
-struct Either {  // for 0 and 1
-  template <class T> static __device__ T identity() { return T(0); }
-  template <class T> static __device__ T both(T a, T b) { return b > a ? b : a; }
-  static __device__ uint32_t both_bytes(uint32_t a, uint32_t b) { return a | b; }
-  static __device__ uint32_t over_bytes(uint32_t word) { return word != 0; }
-};
-struct Each {
-  template <class T> static __device__ T identity() { return T(1); }
-  template <class T> static __device__ T both(T a, T b) { return b < a ? b : a; }
-  static __device__ uint32_t both_bytes(uint32_t a, uint32_t b) { return a & b; }
-  static __device__ uint32_t over_bytes(uint32_t word) { return word == 0x01010101u; }
-};
-struct Same {
-  static constexpr bool kTests = false;  // asked for where there are integers
-  template <class T> static __device__ T map(T v) { return v; }
-};
-struct NanToZero {
-  template <class T> static __device__ T map(T v) { return v == v ? v : T(0); }
-};
-struct Nonzero {
-  static constexpr bool kTests = true;
-  template <class T> static __device__ T map(T v) { return v != T(0) ? T(1) : T(0); }
-};
-struct Absolute {
-  template <class T> static __device__ T map(T v) { return v < T(0) ? -v : v; }
-};
-struct Squared {
-  template <class T> static __device__ T map(T v) { return v * v; }
-};
-
-// The value of the lane `by` above this one.
-__device__ __forceinline__ double from_above(double v, int by) { return __shfl_down_sync(kAllLanes, v, by); }
-__device__ __forceinline__ int64_t from_above(int64_t v, int by) {
-  return __shfl_down_sync(kAllLanes, static_cast<long long>(v), by);
-}
 
 // Writes one result, or its part, to offset `at` of the output.
 template <class T>
@@ -104,17 +39,7 @@ template <class C, class T>
 __device__ __forceinline__ void leave(const ReduceParams& p, typename WideOf<T>::type total, int lane, int per_result,
                                       int64_t result) {
   __shared__ typename WideOf<T>::type shared[kThreads];
-  const int thread = threadIdx.x, apart = p.columns ? p.per_block : 1, nearest = p.columns ? 1 : 32;
-  shared[thread] = total;
-  int half = per_result / 2;
-  for (; half >= nearest; half /= 2) {
-    __syncthreads();
-    if (lane >= half) continue;
-    total = C::both(total, shared[thread + half * apart]);
-    shared[thread] = total;
-  }
-  __syncwarp();
-  for (; half > 0; half /= 2) total = C::both(total, from_above(total, half));
+  total = over_threads<C>(total, lane, per_result, p.columns ? p.per_block : 1, p.columns ? 1 : 32, shared);
   if (lane != 0 || result >= p.kept.count) return;
   finish<T>(p, total, place_of(p, result));
 }
@@ -184,11 +109,7 @@ __device__ __forceinline__ typename WideOf<T>::type row_part(const ReduceParams&
     read.each(p.x_type, [&](int k, int j, T v) {
       if (kWhole || from + k * step + 8 <= end) run[j % kRuns] = C::both(run[j % kRuns], M::map(v));
     });
-#pragma unroll
-    for (int half = kRuns / 2; half > 0; half /= 2)
-#pragma unroll
-      for (int j = 0; j < half; ++j) run[j] = C::both(run[j], run[j + half]);
-    total = C::both(total, Wide(run[0]));
+    total = C::both(total, Wide(over_runs<C>(run)));
   };
   const int64_t stride = gridDim.y * kFlight * step;
   if constexpr (kDealt)

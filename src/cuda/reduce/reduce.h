@@ -1,7 +1,7 @@
 // Reductions on a device, with the interface of cpu/reduce/reduce.h.
 #pragma once
-#include "record/kernel.h"
 #include "record/reduction.h"
+#include "record/rows.h"
 
 namespace strata::cuda {
 
@@ -11,6 +11,8 @@ enum class ReduceMethod : uint8_t { Columns, Rows, Strided };
 
 const char* plan_reduce(const Reduction& r, ReduceMethod method, Plan& plan);
 void run_reduce(const Reduction& r, const Call& c, const Plan& plan);
+// Reductions of rows in groups of ops; nothing for other ones, and for those that take another order there.
+std::optional<RowOp> reduce_in_group(const Reduction& r);
 // For launchers that also reduce: the plan and the run of any method.
 void reduce(Fold fold, const TensorImpl& x, DimMask reduced, DType cast, const TensorImpl& out, Finish finish,
             Workspace& workspace);

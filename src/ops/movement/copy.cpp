@@ -61,6 +61,14 @@ std::optional<RowOp> copy_rows(const Call& c) {
                  std::memcpy(b.out[0], b.in[0], static_cast<size_t>(b.count) * size);
                }};
 }
+// On GPUs.
+std::optional<RowOp> gpu_copy_rows(const Call& c) {
+  std::optional<RowOp> op = copy_rows(c);
+  const TensorImpl& x = c.args.tensor(0);
+  if (!op || op->compute != DType::F32 || x.ndim == 0 || x.shape[x.ndim - 1] % 8 != 0) return {};
+  op->gpu = std::make_shared<GpuRows>(GpuRows{.header = "cuda/common/row_threads.cuh", .functor = "CopyRow"});
+  return op;
+}
 }  // namespace
 
 STRATA_OP(copy, "copy(Tensor input, Tensor src, bool non_blocking=False) -> Tensor")
@@ -99,6 +107,7 @@ STRATA_OP(clone, "clone(Tensor input, *, str? memory_format=None) -> Tensor")
   .dtypes(kStorageTypes)
   .kernel("strided", [](const args::clone& c) { cpu::copy(*c.out(), c.input()); })
   .with(computes_rows<copy_rows>)
+  .with(computes_rows<gpu_copy_rows, Backend::Cuda>)
   .kernel("reference", [](const args::clone& c) { cpu::copy_reference(*c.out(), c.input()); })
   .handles_complex()
   .cuda("copy", [](const args::clone& c) { copy_values(*c.out(), c.input()); })
@@ -138,6 +147,7 @@ STRATA_OP(to_copy,
   .crosses_devices()
   .kernel("strided", [](const args::to_copy& c) { cpu::copy(*c.out(), c.input()); })
   .with(computes_rows<copy_rows>)
+  .with(computes_rows<gpu_copy_rows, Backend::Cuda>)
   .kernel("reference", [](const args::to_copy& c) { cpu::copy_reference(*c.out(), c.input()); })
   .handles_complex()
   .cuda("copy", [](const args::to_copy& c) { copy_values(*c.out(), c.input(), !c.non_blocking()); })

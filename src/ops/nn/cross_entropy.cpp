@@ -211,6 +211,21 @@ std::optional<RowOp> loss_backward_rows(const Call& call) {
   return op;
 }
 
+// On GPUs.
+template <class A> cuda::CrossEntropyInputs inputs_of(const A& c) {
+  return {c.input(), c.target(), c.has_weight() ? &*c.weight() : nullptr, c.ignore_index(), c.reduction() == "mean"};
+}
+std::optional<RowOp> gpu_loss_rows(const Call& call) {
+  const args::cross_entropy_core c(call);
+  if (c.reduction() == "none") return {};
+  return cuda::cross_entropy_in_group(inputs_of(c));
+}
+std::optional<RowOp> gpu_loss_backward_rows(const Call& call) {
+  const args::cross_entropy_backward c(call);
+  if (c.reduction() == "none") return {};
+  return cuda::cross_entropy_backward_in_group(inputs_of(c), c.stats(), c.total_weight(), c.grad());
+}
+
 // The definitions, in double.
 void plain(const Call& call) {
   const args::cross_entropy_core c(call);
@@ -281,6 +296,7 @@ STRATA_OP(cross_entropy_core,
   .kernel("rows", run_rows)
   .with([](OpRecord& op) {
     set_row_rule(op, loss_rows, {"target", "weight"});
+    set_row_rule(op, gpu_loss_rows, {"target", "weight"}, Backend::Cuda);
   })
   .kernel("reference", plain)
   .cuda("rows", on_device)
@@ -307,6 +323,7 @@ STRATA_OP(cross_entropy_backward,
   .kernel("rows", run_rows_backward)
   .with([](OpRecord& op) {
     set_row_rule(op, loss_backward_rows, {"grad", "target", "weight", "total_weight"});
+    set_row_rule(op, gpu_loss_backward_rows, {"grad", "target", "weight", "total_weight"}, Backend::Cuda);
   })
   .kernel("reference", plain_backward)
   .cuda("rows", cross_entropy_backward_on_device)

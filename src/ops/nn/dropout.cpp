@@ -111,6 +111,13 @@ std::optional<RowOp> dropout_rows(const Call& c) {
   return op;
 }
 
+// On GPUs; there too the words are reserved as by a call that is computed at once.
+std::optional<RowOp> gpu_dropout_rows(const Call& c) {
+  const args::native_dropout a(c);
+  const auto [p, scale] = probability_and_scale(a);
+  return cuda::dropout_in_group(a.input(), p, scale);
+}
+
 void run_plain_dropout(const Call& c) {
   const args::native_dropout a(c);
   const auto rule = probability_and_scale(a);
@@ -168,6 +175,7 @@ STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) ->
   })
   .kernel("philox", run_dropout)
   .with(computes_rows<dropout_rows>)
+  .with(computes_rows<gpu_dropout_rows, Backend::Cuda>)
   .kernel("reference", run_plain_dropout)
   .cuda("philox", dropout_on_device)
   .saves_result({1})

@@ -100,6 +100,22 @@ template <class V> std::optional<RowOp> norm_rows(const Call& c) {
   return op;
 }
 
+// The same on GPUs.
+template <class V> std::optional<RowOp> gpu_norm_rows(const Call& c) {
+  constexpr bool centred = centers<V>;
+  const V a(c);
+  const TensorImpl &x = a.input(), *weight = a.has_weight() ? &*a.weight() : nullptr, *bias = nullptr;
+  if constexpr (centred) bias = a.has_bias() ? &*a.bias() : nullptr;
+  const int64_t n = checked_numel(a.normalized_shape());
+  if (x.numel == 0) return {};
+  RowOp op{.compute = compute_type(x.dtype), .shape = x.sizes(), .row = n, .in = {{{}, &x}}};
+  for (const TensorImpl* t : {weight, bias})
+    if (t) op.in.push_back({{}, t, true});
+  for (uint32_t o = 1; o < c.op.outputs; ++o) op.out[o] = {RowExtent::Rows};
+  op.gpu = cuda::norm_in_group(x, n, weight, bias, a.eps(), centred);
+  return op.gpu ? std::optional(op) : std::nullopt;
+}
+
 void plain_layer_norm(const Call& c) {
   const args::layer_norm_core a(c);
   const autograd::NoGrad no_grad;
@@ -183,6 +199,7 @@ STRATA_OP(layer_norm_core,
   .kernel("rows", run_layer_norm)
   .with([](OpRecord& op) {
     set_row_rule(op, norm_rows<args::layer_norm_core>, {"weight", "bias"});
+    computes_rows<gpu_norm_rows<args::layer_norm_core>, Backend::Cuda>(op);
   })
   .kernel("reference", plain_layer_norm)
   .cuda("rows", norm_on_device<args::layer_norm_core>)
@@ -256,7 +273,10 @@ STRATA_OP(fused_rms_norm,
               rstd.finish();
             });
           })
-  .with([](OpRecord& op) { set_row_rule(op, norm_rows<args::fused_rms_norm>, {"weight"}); })
+  .with([](OpRecord& op) {
+    set_row_rule(op, norm_rows<args::fused_rms_norm>, {"weight"});
+    computes_rows<gpu_norm_rows<args::fused_rms_norm>, Backend::Cuda>(op);
+  })
   .kernel("reference", plain_rms_norm)
   .cuda("rows", norm_on_device<args::fused_rms_norm>)
   .saves({"input", "weight"})

@@ -108,6 +108,53 @@ std::optional<RowOp> norm_backward_rows(const Call& c) {
   return op;
 }
 
+// The sums over rows, after the kernel of a group on a GPU.
+void sum_columns(const OpRecord& op, const Tensor& grad, const Tensor& x, const Tensor& mean, const Tensor& rstd,
+                 int64_t n, std::byte* const* outs) {
+  Tensor sums[2];
+  for (size_t k = 0; k < 2; ++k) {
+    if (k == 1 && !mean) break;
+    sums[k] = Tensor(Ref<TensorImpl>::adopt(TensorImpl::make()));
+    sums[k]->set_shape(Shape(&n, 1));
+    sums[k]->set_contiguous_strides();
+    sums[k]->dtype = x.dtype();
+    sums[k]->device = x.device();
+    if (outs[k + 1]) sums[k]->data = outs[k + 1];
+    else sums[k]->allocate();  // nobody needs it
+  }
+  const auto run = [&](Workspace workspace) {
+    const Tensor g = dense(grad, workspace), values = dense(x, workspace);
+    cuda::column_grad_sums(x.numel() / n, *g, *values, mean.get(), *rstd, *sums[0], sums[1].get(), workspace);
+  };
+  Plan plan;
+  plan.reset();
+  run(Workspace(plan));
+  Tensor memory;
+  const int64_t bytes[] = {static_cast<int64_t>(plan.workspace)};
+  if (plan.workspace) memory = make_tensor(Shape(bytes), DType::U8, x.device());
+  run(Workspace(Call{op, Args(), nullptr, memory.get()}));
+}
+
+std::optional<RowOp> gpu_norm_backward_rows(const Call& c) {
+  const args::row_norm_backward a(c);
+  const TensorImpl &grad = a.grad(), &x = a.input(), *weight = a.has_weight() ? &*a.weight() : nullptr;
+  const int64_t n = checked_numel(a.normalized_shape());
+  if (x.numel == 0) return {};
+  RowOp op{.compute = compute_type(x.dtype), .shape = x.sizes(), .row = n, .in = {{{}, &grad}, {{}, &x}}};
+  if (a.has_mean()) op.in.push_back({{RowExtent::Rows}, a.mean()});
+  op.in.push_back({{RowExtent::Rows}, &a.rstd()});
+  if (weight) op.in.push_back({{}, weight, true});
+  for (int o : {1, 2}) op.out[o] = {RowExtent::Whole};
+  op.gpu = cuda::norm_backward_in_group(grad, x, n, a.has_mean(), weight);
+  if (!op.gpu) return {};
+  if (!a.affine()) return op;
+  op.reads = {alias(grad), alias(x), a.has_mean() ? alias(*a.mean()) : Tensor(), alias(a.rstd())};
+  op.finish = [record = &c.op, reads = op.reads, n](std::byte* const* outs) {
+    sum_columns(*record, reads[0], reads[1], reads[2], reads[3], n, outs);
+  };
+  return op;
+}
+
 void plain_norm_backward(const Call& c) {  // grad, input, normalized_shape, mean, rstd, weight, affine
   const args::row_norm_backward a(c);
   const autograd::NoGrad no_grad;
@@ -149,6 +196,7 @@ STRATA_OP(row_norm_backward,
   .infer(infer_norm_backward)
   .kernel("rows", run_norm_backward)
   .with([](OpRecord& op) { set_row_rule(op, norm_backward_rows, {"weight"}); })
+  .with(computes_rows<gpu_norm_backward_rows, Backend::Cuda>)
   .kernel("reference", plain_norm_backward)
   .cuda("rows", norm_backward_on_device)
   .samples({"f(3,4), f(3,4), [4], f(3,1), p(3,1), f(4), True"});

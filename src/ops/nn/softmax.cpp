@@ -137,7 +137,9 @@ template <bool log> cuda::SoftmaxCall backward_call(const Call& c) {
   const TensorImpl& y = a.output();
   return {y, &a.grad_output(), *c.out(), normalize_dim(a.dim(), y.ndim, "softmax"), log};
 }
+template <auto describe> std::optional<RowOp> gpu_rows(const Call& c) { return cuda::softmax_in_group(describe(c)); }
 template <auto describe> void add_device_kernels(OpRecord& op) {
+  computes_rows<gpu_rows<describe>, Backend::Cuda>(op);
   add_planned<describe, cuda::plan_softmax_rows, cuda::run_softmax>(op, Backend::Cuda, "rows_in_registers");
   add_planned<describe, cuda::plan_softmax_lines, cuda::run_softmax>(op, Backend::Cuda, "lines");
 }

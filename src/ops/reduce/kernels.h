@@ -32,10 +32,14 @@ template <Describe describe, cuda::ReduceMethod method> const char* plan_reducti
 template <Describe describe> std::optional<RowOp> describe_rows(const Call& c) {
   return cpu::rows_of_reduction(describe(c));
 }
+template <Describe describe> std::optional<RowOp> describe_gpu_rows(const Call& c) {
+  return cuda::reduce_in_group(describe(c));
+}
 }  // namespace detail
 
 template <Describe describe> void add_reduction(OpRecord& op) {
   computes_rows<detail::describe_rows<describe>>(op);
+  computes_rows<detail::describe_gpu_rows<describe>, Backend::Cuda>(op);
   op.kernel("simd", detail::run_reduction<describe, cpu::reduce>)
     .kernel("reference", detail::run_reduction<describe, cpu::reduce_reference>)
     .planned(Backend::Cuda, "columns", detail::plan_reduction<describe, cuda::ReduceMethod::Columns>,
