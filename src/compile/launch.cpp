@@ -76,7 +76,11 @@ LaunchedProgram::LaunchedProgram(std::shared_ptr<const Program> program, const s
   }
   work_->end();
   for (size_t i = 0; i < outputs_.size(); ++i) {
-    lent_.push_back(uses_[i] == Use::Lent ? alias(*outputs_[i]) : Tensor());
+    lent_.emplace_back();
+    if (uses_[i] == Use::Lent) {
+      lent_[i].tensor = alias(*outputs_[i]);
+      lent_[i].own = outputs_[i]->storage->refs.load();
+    }
     if (uses_[i] == Use::None) continue;
     STRATA_CHECK(outputs_[i]->is_dense(), NotImplemented, "a result has gaps or repeated elements");
     const auto shares = [&](const Tensor& t) { return t->storage.get() == outputs_[i]->storage.get(); };
@@ -107,7 +111,7 @@ std::vector<Tensor> LaunchedProgram::run(const std::vector<Tensor>& inputs) cons
     if (uses_[i] == Use::Given) {
       outputs[i] = clone(outputs_[i]);
     } else if (uses_[i] == Use::Lent) {
-      outputs[i] = lent_[i];
+      outputs[i] = lent_[i].tensor;
       outputs[i]->count_write();
     }
   return outputs;

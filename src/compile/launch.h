@@ -24,8 +24,8 @@ class LaunchedProgram {
   bool fits() const;
   // Whether only `owner`, which gets the next one, holds what this output was lent as. A run overwrites it.
   bool is_free(size_t output, const TensorImpl* owner) const {
-    const Tensor& t = lent_[output];
-    return t->refs.load() == 1 + (t.get() == owner) && t->storage->refs.load() == 2;  // of outputs_ and lent_
+    const auto& [t, own] = lent_[output];
+    return t->refs.load() == 1 + (t.get() == owner) && t->storage->refs.load() == own;
   }
   // The outputs; unused ones are undefined. Calls of several threads wait for each other.
   std::vector<Tensor> run(const std::vector<Tensor>& inputs) const;
@@ -42,7 +42,11 @@ class LaunchedProgram {
   Precision precision_ = Precision::now();
   std::vector<Tensor> inputs_, outputs_;  // at the addresses that the recorded work reads and writes
   std::vector<Use> uses_;                 // of the outputs
-  std::vector<Tensor> lent_;
+  struct Lent {
+    Tensor tensor;
+    int32_t own = 0;  // references to its memory from here
+  };
+  std::vector<Lent> lent_;
   std::optional<cuda::Graph> work_;
   mutable std::mutex running_;
   mutable bool counted_ = true;  // recording has counted the writes of the first run

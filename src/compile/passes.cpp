@@ -272,33 +272,62 @@ size_t merge_equal(Graph& g) {
   finish(g);
   return removed;
 }
+namespace {
+// A kernel's results are new memory; those of composites and of the user's ops may be what they were given.
+bool makes_memory(const Node& n) {
+  return n.form == Form::Plain && n.bodies.empty() && n.op->infer_fn && !n.op->composite_fn && !n.op->view_fn &&
+         n.op->name.find("::") == std::string::npos;
+}
+int64_t elements(const Graph::Value& v) {
+  return std::accumulate(v.type.shape.begin(), v.type.shape.end(), int64_t{1}, std::multiplies<>());
+}
+
+// Memory that a call of the graph makes, and the values that show it.
+struct Made {
+  bool known = true;     // nothing else may share it
+  int64_t elements = 0;  // of the value that the call returned
+  size_t last = 0;       // the node that uses it last, counted from 1; kReturned: the caller does
+  size_t times = 0;      // that it does
+};
+constexpr size_t kReturned = SIZE_MAX;
+}  // namespace
+
 size_t remove_copies(Graph& g) {
   static const OpRecord& clone = find_op("clone");
   const Sharing sharing(g);
-  std::vector<uint32_t> uses(g.values.size(), 0), sharers(g.values.size(), 0);
-  for (ValueId id = 0; id < g.values.size(); ++id) ++sharers[sharing.root(id)];
-  for (const Node& n : g.nodes) for_each_use(n, [&](ValueId id) { ++uses[id]; });
-  for (const ValueId id : g.outputs) ++uses[id];
-  for (const Graph::Write& w : g.writes) ++uses[w.value];
-  std::vector<bool> owned(g.values.size(), false), marked(g.nodes.size(), false);
+  std::vector<Made> made(g.values.size());  // by root
+  const auto of = [&](ValueId id) -> Made& { return made[sharing.root(id)]; };
+  const auto use = [&](ValueId id, size_t at) {
+    Made& m = of(id);
+    m.times = m.last == at ? m.times + 1 : 1;
+    m.last = at;
+  };
+  for (const ValueId id : g.inputs) of(id).known = false;
+  for (const Graph::State& s : g.states) of(s.id).known = false;
+  for (size_t i = 0; i < g.nodes.size(); ++i) {
+    const Node& n = g.nodes[i];
+    for_each_use(n, [&](ValueId id) { use(id, i + 1); });
+    const size_t plain = n.results.size() - (n.form == Form::Plain ? count_written(n) : 0);
+    for (size_t k = 0; k < n.results.size(); ++k) {
+      const ValueId id = n.results[k];
+      if (id == kNoValue) continue;
+      if (makes_memory(n) && k < plain && !Sharing::of_result(n, k)) of(id).elements = elements(g.values[id]);
+      else if (k >= plain || !Sharing::of_result(n, k)) of(id).known = false;
+    }
+  }
+  for (const ValueId id : g.outputs) use(id, kReturned);
+  for (const Graph::Write& w : g.writes) use(w.value, kReturned);
+  std::vector<bool> marked(g.nodes.size(), false);
   std::vector<ValueId> by(g.values.size());
   std::iota(by.begin(), by.end(), ValueId{0});
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     const Node& n = g.nodes[i];
-    if (n.op == &clone && n.form == Form::Plain && std::holds_alternative<ValueRef>(n.args[0])) {
-      const ValueId from = std::get<ValueRef>(n.args[0]).id, to = n.results[0];
-      if (owned[from] && uses[from] == 1 && g.values[from].same_type(g.values[to])) {
-        marked[i] = true;
-        by[to] = by[from];
-        owned[by[from]] = true;
-        continue;
-      }
-    }
-    // A kernel's results are new memory; those of composites and of the user's ops may be what they were given.
-    const bool makes_memory = n.form == Form::Plain && n.bodies.empty() && n.op->infer_fn && !n.op->composite_fn &&
-                              !n.op->view_fn && n.op->name.find("::") == std::string::npos;
-    for (const ValueId id : n.results)
-      if (id != kNoValue) owned[id] = makes_memory && sharers[sharing.root(id)] == 1;
+    if (n.op != &clone || n.form != Form::Plain) continue;
+    const ValueId from = std::get<ValueRef>(n.args[0]).id, to = n.results[0];
+    const Made& m = of(from);
+    marked[i] = m.known && m.last == i + 1 && m.times == 1 && m.elements == elements(g.values[from]) &&
+                g.values[from].same_type(g.values[to]);
+    if (marked[i]) by[to] = by[from];
   }
   for (Node& n : g.nodes)
     for (Argument& a : n.args) replace(a, by);
