@@ -103,6 +103,25 @@ TEST_F(Deferred, GroupsOnDevicesAreOneKernel) {
     }
 }
 
+TEST_F(Deferred, OpsOnRowsAreInTheKernelsOfDevices) {
+  const Device vgpu("vgpu");
+  const auto f = [](const Tensor& x, const Tensor& w) {
+    const Tensor y = layer_norm(x * 1.5, {x.size(-1)}, w, w);
+    return softmax(y + x, -1) * sum(x, -1, true);
+  };
+  auto compiled = compile(f);
+  for (const DType dtype : {DType::F32, DType::F64, DType::BF16, DType::F16})
+    for (const int64_t columns : {1, 5, 24, 1000}) {
+      const Tensor x = to(randn({7, columns}), dtype).to(vgpu), w = to(randn({columns}), dtype).to(vgpu);
+      EXPECT_TRUE(equal(compiled(x, w), f(x, w))) << name_of(dtype) << " " << columns;
+    }
+  const Tensor x = to(randn({7, 24}), DType::BF16).to(vgpu), w = to(randn({24}), DType::BF16).to(vgpu);
+  const std::vector<FusedGroup> groups = compiled.explain(x, w);
+  ASSERT_FALSE(groups.empty());
+  EXPECT_EQ(groups[0].how, "one kernel");
+  EXPECT_NE(groups[0].source.find("NormRow<true, false, cuda::Scaled, cuda::Shifted>"), std::string::npos);
+}
+
 TEST_F(Deferred, GroupsWithoutAKernelHaveTheSameBits) {
   const bool before = cuda::set_fused_kernels(false);
   const auto f = [](const Tensor& x) { return where(x > 0, nn::functional::leaky_relu(x * 2, 0.1), exp(x)) + x; };

@@ -430,3 +430,41 @@ def test_values_can_be_read_at_any_time():
         return first, z.cpu().tolist(), z.amax(-1).cpu()
 
     assert repr(strata.compile(f)(x, w)) == repr(f(x, w))
+
+
+def test_out_of_memory_is_an_error_and_leaves_nothing_behind():
+    gpu = getattr(strata, strata.device(DEVICE).type)
+    x, r, g, w = made(512, 2048), made(512, 2048), made(512, 2048), made(2048)
+    target = strata.zeros(512, dtype=strata.int64, device=DEVICE)
+
+    def step():
+        a, b = x.detach().requires_grad_(), w.detach().requires_grad_()
+        y = F.layer_norm(a + F.dropout(r, 0.1), w.shape, b)
+        grads = strata.autograd.grad(y, (a, b), g, retain_graph=True)
+        loss = F.cross_entropy(y * 2, target)
+        return loss, grads, strata.autograd.grad(loss, a)
+
+    compiled = strata.compile(step)
+    strata.manual_seed(7)
+    want = [t.clone() for t in (lambda s: (s[0], *s[1], *s[2]))(step())]
+    total, failed = gpu.get_device_properties().total_memory, 0
+    try:
+        for megabytes in (22, 30, 40, 50, 60, 80, 120, 200):
+            gpu.empty_cache()
+            gpu.set_per_process_memory_fraction((gpu.memory_reserved() + (megabytes - 20) * 1e6) / total)
+            strata.manual_seed(7)
+            try:
+                compiled()
+            except strata.OutOfMemoryError:
+                failed += 1
+    finally:
+        gpu.set_per_process_memory_fraction(1.0)
+    assert 0 < failed < 8
+    strata.manual_seed(7)
+    loss, grads, last = compiled()
+    assert all(strata.equal(a, b) for a, b in zip((loss, *grads, *last), want, strict=True))
+    before = gpu.memory_allocated()
+    del loss, grads, last
+    compiled()
+    gpu.synchronize()
+    assert gpu.memory_allocated() <= before

@@ -56,18 +56,39 @@ size_t staged_bytes(const FusedRowLayout& layout, const TensorImpl& t, const Gpu
   return bytes + kOwn <= static_cast<size_t>(gpu.properties.shared_per_block_optin) ? bytes : 0;
 }
 
-// Blocks that a multiprocessor should hold at once, by an estimate of the registers that a thread needs.
+// 32-bit registers of a vector of an element type.
+int registers_of(DType t) { return static_cast<int>(size_of(t)) * 2; }
+
+// The registers that a thread needs, by an estimate: those of values that are read by an op on rows or after it, and the op's own.
+int registers_of(const FusedProgram& p, const FusedRowLayout& layout) {
+  constexpr int kOther = 24;
+  const size_t n = p.steps.size();
+  std::vector<size_t> last(n), last_of_tensor(p.tensors.size());
+  for (size_t i = 0; i < n; ++i)
+    for (int k = 0; k < p.steps[i].inputs(); ++k) {
+      const FusedOperand& from = p.steps[i].from[k];
+      if (from.kind == FusedOperand::Kind::Step) last[from.index] = i;
+      if (from.kind == FusedOperand::Kind::Tensor) last_of_tensor[from.index] = i;
+    }
+  int most = 0;
+  for (size_t i = 0; i < n; ++i) {
+    if (p.steps[i].formula || p.steps[i].output != 0) continue;
+    int held = 8 * p.steps[i].rows->gpu->arrays;
+    for (size_t t = 0; t < p.tensors.size(); ++t)
+      if ((layout.access[t] == RowAccess::Flat || layout.access[t] == RowAccess::Strided) && last_of_tensor[t] >= i)
+        held += registers_of(p.tensors[t].dtype());
+    for (size_t k = 0; k < i; ++k)
+      if (p.steps[k].part.extent == RowExtent::Elements && last[k] >= i) held += registers_of(p.steps[k].type);
+    most = std::max(most, held);
+  }
+  return kOther + layout.vectors * most;
+}
+
+// Blocks that a multiprocessor should hold at once.
 int blocks_of(const FusedProgram& p, const FusedRowLayout& layout) {
-  constexpr int kRegisters = 65536, kOther = 24, kFewestThreads = 512, kMostThreads = 1024;
-  int held = 0, arrays = 0;
-  for (size_t i = 0; i < p.tensors.size(); ++i)
-    if (layout.access[i] == RowAccess::Flat || layout.access[i] == RowAccess::Strided)
-      held += static_cast<int>(size_of(p.tensors[i].dtype())) * 2;
-  for (const FusedStep& s : p.steps)
-    if (s.rows) arrays = std::max(arrays, s.rows->gpu->arrays);
-  const int registers = kOther + layout.vectors * (held + 8 * arrays);
-  return std::clamp(kRegisters / (layout.block * registers), std::max(1, kFewestThreads / layout.block),
-                    kMostThreads / layout.block);
+  constexpr int kRegisters = 65536, kFewestThreads = 512, kMostOfAll = 1024;
+  return std::clamp(kRegisters / (layout.block * registers_of(p, layout)), std::max(1, kFewestThreads / layout.block),
+                    kMostOfAll / layout.block);
 }
 
 FusedKey key_of(const FusedProgram& p, const FusedRowLayout& layout) {
