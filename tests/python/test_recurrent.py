@@ -237,7 +237,9 @@ def test_adaptive_log_softmax():
     x, target = strata.randn(7, 6, dtype=strata.float64), strata.randint(12, (7,))
     logs = numbers(module.log_prob(x))
     np.testing.assert_allclose(np.exp(logs).sum(1), 1, rtol=1e-7)
-    out, loss = module(x, target)
+    result = module(x, target)
+    out, loss = result
+    assert result.output is out and result.loss is loss
     np.testing.assert_allclose(numbers(out), logs[np.arange(7), numbers(target)], rtol=1e-7)
     np.testing.assert_allclose(loss.item(), -numbers(out).mean(), rtol=1e-7)
     assert module.predict(x).tolist() == logs.argmax(1).tolist()
