@@ -27,7 +27,7 @@ struct Overload {
 };
 
 // An attempt to read the arguments of a call as those of one overload.
-class Attempt {
+class alignas(64) Attempt {  // its first cache lines hold what every call uses
  public:
   Parser parser;
   PyObject* out = nullptr;                        // the out= argument

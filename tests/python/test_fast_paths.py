@@ -569,3 +569,78 @@ def test_vector_norms_of_whole_orders(p, dtype):
     got = strata.linalg.vector_norm(strata.tensor(x).to(getattr(strata, dtype)), p, 1)
     exact = (np.abs(x.astype(np.float64)) ** p).sum(1) ** (1 / p)
     np.testing.assert_allclose(got.numpy(), exact, rtol=1e-6 if dtype == "float32" else 1e-14)
+
+
+# --- signs of 16-bit floats -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [strata.bfloat16, strata.float16], ids=str)
+def test_signs_of_every_16_bit_float(dtype):
+    bits = np.arange(1 << 16, dtype=np.uint16)
+    other = np.random.default_rng(3).permutation(bits)
+    x, y = (strata.tensor(b).view(dtype) for b in (bits, other))
+    layouts = {
+        "contiguous": lambda t: t,
+        "transposed": lambda t: t.view(256, 256).t(),
+        "strided": lambda t: strata.stack([t, -t], 1)[:, 0],
+        "short": lambda t: t[3:40],
+    }
+    for name, layout in layouts.items():
+        a, b = layout(x), layout(y)
+        plain_a, plain_b = (t.contiguous().view(strata.uint16).numpy() for t in (a, b))
+        nan = (plain_a & 0x7FFF) > (0x7F80 if dtype is strata.bfloat16 else 0x7C00)
+        for got, want in (
+            (strata.abs(a), plain_a & 0x7FFF),
+            (strata.neg(a), plain_a ^ 0x8000),
+            (strata.copysign(a, b), (plain_a & 0x7FFF) | (plain_b & 0x8000)),
+        ):
+            found = got.contiguous().view(strata.uint16).numpy()
+            assert np.array_equal(found[~nan], want[~nan]), name
+            assert strata.isnan(got).numpy()[nan].all(), name
+
+
+# --- folds of stacks and of middle dimensions --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [*LENGTHS, 139, 1025])
+def test_folds_of_stacks_of_rows(n):
+    x = np.round(numbers(7, 65, n) * 8) / 8
+    for dtype in (strata.float32, strata.float64, strata.int64):
+        t = strata.tensor(x).to(dtype)
+        a = t.numpy().astype(np.float64)
+        for dims in ((0, 2), (1,), (0,), (0, 1), (2,)):
+            sums = both_thread_counts(lambda t=t, dims=dims: t.sum(list(dims)).numpy())
+            np.testing.assert_allclose(sums, a.sum(dims), rtol=1e-6, atol=1e-4)
+            highest = both_thread_counts(lambda t=t, dims=dims: t.amax(list(dims)).numpy())
+            assert np.array_equal(highest, a.max(dims))
+        odd = t[:, :3] % 2 + 1
+        want = odd.numpy().astype(np.float64).prod(1)
+        np.testing.assert_allclose(both_thread_counts(lambda odd=odd: odd.prod(1).numpy()), want, rtol=1e-6)
+    x[3, 5, n - 1] = np.nan
+    t = strata.tensor(x)
+    assert np.isnan(t.amin(1).numpy()[3, n - 1]) and np.isnan(t.sum([0, 2]).numpy()).nonzero()[0].tolist() == [5]
+
+
+# --- linear layers over sequences ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(5, 7, 40), (1, 9, 40), (3, 1, 40), (0, 4, 40), (4, 0, 40)], ids=str)
+def test_linear_of_a_transposed_sequence(shape):
+    x, w, bias = numbers(*shape), numbers(33, 40, seed=1), numbers(33, seed=2)
+    for dtype, limit in ((strata.float32, 1e-4), (strata.float64, 1e-12), (strata.bfloat16, 0.2)):
+        t = strata.tensor(x).to(dtype).transpose(0, 1)
+        layer = [strata.tensor(v).to(dtype) for v in (w, bias)]
+        want = np.swapaxes(t.transpose(0, 1).double().numpy(), 0, 1) @ layer[0].double().numpy().T
+        for given in (layer[:1], layer):
+            out = strata.nn.functional.linear(t, *given).double().numpy()
+            added = layer[1].double().numpy() if len(given) == 2 else 0
+            np.testing.assert_allclose(out, want + added, rtol=0, atol=limit)
+
+
+@pytest.mark.parametrize("k", [1000, 2048, 4001])
+def test_long_sums_of_transposed_factors(k):
+    for m, n in ((64, 64), (20, 130), (300, 90)):
+        a, b = numbers(k, m), numbers(k, n, seed=1)
+        x, y = strata.tensor(a).t(), strata.tensor(b)
+        got = both_thread_counts(lambda x=x, y=y: (x @ y).numpy())
+        np.testing.assert_allclose(got, a.T.astype(np.float64) @ b, rtol=0, atol=1e-3)

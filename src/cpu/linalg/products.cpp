@@ -84,11 +84,13 @@ bool plain(int64_t rows, int64_t columns, int64_t down, int64_t along) {
   return (along == 1 && down >= columns) || (down == 1 && along >= rows);
 }
 
+constexpr const char* kSmall = "small: our own tiles need neither threads nor a library call";
+
 const char* onednn_fits(const Gemm& g, DType dtype) {
   if (dtype != DType::F32 && dtype != DType::BF16) return "oneDNN is used for float32 and bfloat16";
   if (!onednn_table()) return onednn_missing();
   if (g.m == 0 || g.n == 0 || g.k == 0 || g.batches() == 0) return "a size is 0";
-  if (dtype == DType::F32 && gemm_small(g)) return "small: our own tiles need neither threads nor a library call";
+  if (dtype == DType::F32 && gemm_small(g)) return kSmall;
   if (dtype == DType::F32 && gemm_is_matrix_vector(g)) return "a matrix times a vector: our own loop is faster";
   if (dtype == DType::F32 && gemm_is_narrow(g)) return "few columns: the large factor is read once, in place";
   if (dtype == DType::F32 && gemm_is_shallow(g))
@@ -330,6 +332,10 @@ void add_scaled_product_kernels(OpRecord& op) {
 void add_linear_kernels(OpRecord& op) {
   op.kernel("onednn", run_linear_onednn,
             [](const Call& c) {
+              const TensorImpl &x = c.args.tensor(0), &w = c.args.tensor(1);
+              if (w.ndim == 2 && c.out().dtype() == DType::F32 && gemm_small(1, w.shape[0], w.shape[1]) &&
+                  x.numel * w.shape[0] <= 64 * 64 * 64)
+                return kSmall;  // known without a plan
               const LinearPlan p(c);
               return onednn_ready(p.gemm, c.out().dtype(), p.bias != nullptr);
             })
