@@ -122,6 +122,7 @@ attack: build ## Attack every callable with hostile arguments and compare random
 	$(ENV) $(PYTHON) tests/attack/calls.py --calls $(ATTACK_CALLS) --seed $(ATTACK_SEED) --jobs $(JOBS) || status=1; \
 	STRATA_ATTACK_SEED=$(ATTACK_SEED) STRATA_ATTACK_CALLS=$(ATTACK_CALLS) $(BUILD)/bin/ops_test --gtest_filter='Hostile.*' || status=1; \
 	$(ENV) $(PEER_PYTHON) tests/attack/differential.py --programs $(ATTACK_PROGRAMS) --seed $(ATTACK_SEED) --jobs $(JOBS) || status=1; \
+	$(ENV) $(PYTHON) tests/attack/compiled.py --programs $(ATTACK_PROGRAMS) --seed $(ATTACK_SEED) --device cpu || status=1; \
 	if $(PEER_PYTHON) -c 'import torch' 2>/dev/null; then $(ENV) $(PEER_PYTHON) tests/attack/histories.py --histories 2000 --seed $(ATTACK_SEED) || status=1; fi; \
 	exit $$status
 

@@ -6,7 +6,7 @@ import sys
 
 from . import _C
 from .nn.parameter import Buffer, Parameter
-from .utils._pytree import tree_flatten, tree_unflatten
+from .utils import _pytree
 
 __all__ = ["cond", "scan", "while_loop"]
 
@@ -36,7 +36,7 @@ def cond(pred, true_fn, false_fn, operands=()):
 
     def branch(taken, function):
         def call(tensors):
-            leaves, specs[taken] = tree_flatten(function(*arguments.filled(tensors)))
+            leaves, specs[taken] = _flatten(function(*arguments.filled(tensors)))
             return _tensors(leaves, "cond: true_fn" if taken else "cond: false_fn")
 
         return call
@@ -50,15 +50,15 @@ def cond(pred, true_fn, false_fn, operands=()):
         )
 
     taken, results = _C._cond(pred, branch(True, true_fn), branch(False, false_fn), arguments.tensors, mismatch)
-    return tree_unflatten(list(results), specs[taken])
+    return _unflatten(results, specs[taken])
 
 
 def while_loop(cond_fn, body_fn, carried_inputs, *, max_trips=None):
     """Replaces `carried_inputs` by body_fn(*carried_inputs) while cond_fn(*carried_inputs) holds; returns them as a tuple.
 
-    They are a tuple of tensors, or of lists and dicts of them; numbers become tensors. body_fn returns the same structure (of a single
-    one also without the tuple), dtypes and shapes, cond_fn a tensor with one element (outside of captures also a bool). The functions are pure, as those of `cond`, and
-    a graph holds both. `max_trips` ends the loop after so many trips.
+    They are a tuple of tensors, or of lists and dicts of them; numbers become tensors. body_fn returns the same structure (of a
+    single one also without the tuple), dtypes and shapes, cond_fn a tensor with one element (outside of captures also a bool). The
+    functions are pure, as those of `cond`, and a graph holds both. `max_trips` ends the loop after so many trips.
 
     >>> strata.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (strata.tensor(0), strata.ones(2)))
     (tensor(3), tensor([8., 8.]))
@@ -68,11 +68,11 @@ def while_loop(cond_fn, body_fn, carried_inputs, *, max_trips=None):
         raise TypeError(
             f"while_loop: expected a tuple of carried inputs that is not empty, got {type(carried_inputs).__name__}"
         )
-    leaves, spec = tree_flatten(tuple(carried_inputs))
+    leaves, spec = _flatten(tuple(carried_inputs))
     carried = _tensors(leaves, "while_loop: carried_inputs")
 
     def go_on(tensors):
-        value = cond_fn(*tree_unflatten(list(tensors), spec))
+        value = cond_fn(*_unflatten(tensors, spec))
         if isinstance(value, _C.Tensor):
             return [value]
         if not isinstance(value, numbers.Number):
@@ -84,14 +84,14 @@ def while_loop(cond_fn, body_fn, carried_inputs, *, max_trips=None):
         return [_C.ops["full"]([], bool(value))]
 
     def body(tensors):
-        results = body_fn(*tree_unflatten(list(tensors), spec))
+        results = body_fn(*_unflatten(tensors, spec))
         if len(carried_inputs) == 1 and not isinstance(results, tuple | list):
             results = (results,)
         if not isinstance(results, tuple | list):
             raise TypeError(
                 f"while_loop: body_fn returned {type(results).__name__}; expected a tuple of {len(carried_inputs)}"
             )
-        new, new_spec = tree_flatten(tuple(results))
+        new, new_spec = _flatten(tuple(results))
         _check_structure("while_loop: body_fn returned", new_spec, spec, "carried_inputs are")
         return _tensors(new, "while_loop: body_fn")
 
@@ -101,7 +101,7 @@ def while_loop(cond_fn, body_fn, carried_inputs, *, max_trips=None):
         results, trips = carried, 0
         while (max_trips is None or trips < max_trips) and go_on(results)[0]:
             results, trips = body(results), trips + 1
-    return tree_unflatten(list(results), spec)
+    return _unflatten(results, spec)
 
 
 def scan(combine_fn, init, xs, *, dim=0, reverse=False, length=None):
@@ -115,8 +115,8 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False, length=None):
     (tensor(6.), tensor([0., 0., 2., 9.]))
     """
     _check_functions("scan", combine_fn=combine_fn)
-    carried, carry_spec = tree_flatten(init)
-    given, x_spec = ([], None) if xs is None else tree_flatten(xs)
+    carried, carry_spec = _flatten(init)
+    given, x_spec = ([], None) if xs is None else _flatten(xs)
     for x in given:
         if not isinstance(x, _C.Tensor):
             raise TypeError(f"scan: expected tensors as xs, got {type(x).__name__}")
@@ -126,14 +126,14 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False, length=None):
 
     def combine(tensors):
         nonlocal y_spec
-        carry = tree_unflatten(list(tensors[: len(carried)]), carry_spec)
-        x = None if x_spec is None else tree_unflatten(list(tensors[len(carried) :]), x_spec)
+        carry = _unflatten(tensors[: len(carried)], carry_spec)
+        x = None if xs is None else _unflatten(tensors[len(carried) :], x_spec)
         pair = combine_fn(carry, x)
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise TypeError(f"scan: combine_fn returned {type(pair).__name__}; expected (carry, y)")
-        new, new_spec = tree_flatten(pair[0])
+        new, new_spec = _flatten(pair[0])
         _check_structure("scan: combine_fn returned a carry", new_spec, carry_spec, "init is")
-        ys, spec = ([], tree_flatten(())[1]) if pair[1] is None else tree_flatten(pair[1])
+        ys, spec = ([], 0) if pair[1] is None else _flatten(pair[1])
         if y_spec is not None:
             _check_structure("scan: combine_fn returned y", spec, y_spec[0], "in the first call it was")
         y_spec = spec, pair[1] is None
@@ -144,21 +144,37 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False, length=None):
         results = _scan_plainly(combine, carried, given, dim, reverse, length)
     else:
         results = _C._scan(combine, carried, given, dim, reverse, length)
-    ys = None if y_spec[1] else tree_unflatten(list(results[len(carried) :]), y_spec[0])
-    return tree_unflatten(list(results[: len(carried)]), carry_spec), ys
+    ys = None if y_spec[1] else _unflatten(results[len(carried) :], y_spec[0])
+    return _unflatten(results[: len(carried)], carry_spec), ys
+
+
+def _flatten(tree):
+    """The leaves and the structure: None for a leaf, a number for a tuple of so many leaves, else a TreeSpec."""
+    if type(tree) is tuple:
+        for item in tree:
+            if not isinstance(item, _LEAVES):
+                return _pytree.tree_flatten(tree)
+        return list(tree), len(tree)
+    return ([tree], None) if isinstance(tree, _LEAVES) else _pytree.tree_flatten(tree)
+
+
+def _unflatten(leaves, spec):
+    if spec is None:
+        return leaves[0]
+    return tuple(leaves) if type(spec) is int else _pytree.tree_unflatten(list(leaves), spec)
 
 
 class _Tree:
     """Arguments of which the tensors are passed on; what else there is stays."""
 
     def __init__(self, tree):
-        self.leaves, self.spec = tree_flatten(tree)
+        self.leaves, self.spec = _flatten(tree)
         self.tensors = [leaf for leaf in self.leaves if isinstance(leaf, _C.Tensor)]
 
     def filled(self, tensors):
         rest = iter(tensors)
         leaves = [next(rest) if isinstance(leaf, _C.Tensor) else leaf for leaf in self.leaves]
-        return tree_unflatten(leaves, self.spec)
+        return _unflatten(leaves, self.spec)
 
 
 def _check_functions(name, **functions):
@@ -178,14 +194,16 @@ class _Leaf:
 
 
 def _shown(spec):
-    return repr(tree_unflatten([_Leaf()] * spec.num_leaves, spec))
+    count = 1 if spec is None else spec if type(spec) is int else spec.num_leaves
+    return repr(_unflatten([_Leaf()] * count, spec))
 
 
 def _tensors(leaves, what):
     """The leaves; numbers become tensors."""
-    if all(type(leaf) in _PLAIN for leaf in leaves):
-        return list(leaves)
-    return [_tensor_of(leaf, what) for leaf in leaves]
+    for leaf in leaves:
+        if type(leaf) not in _PLAIN:
+            return [_tensor_of(leaf, what) for leaf in leaves]
+    return leaves
 
 
 def _tensor_of(leaf, what):
@@ -200,16 +218,17 @@ def _tensor_of(leaf, what):
 
 
 _PLAIN = (_C.Tensor, Parameter, Buffer)
+_VMAP, _FORWARD = f"{__package__}._vmap.core", f"{__package__}.autograd.forward_ad"
+_LEAVES = (_C.Tensor, int, float, numbers.Number)
 
 
 def _runs_plainly(*tensors):
     """Whether the functions must run in Python: for tensors that see the ops themselves (vmap, forward mode, other subclasses)."""
-    vmap, forward = (sys.modules.get(f"{__package__}.{name}") for name in ("_vmap.core", "autograd.forward_ad"))
-    return (
-        any(type(t) not in _PLAIN for t in tensors)
-        or (vmap is not None and bool(vmap.active_levels()))
-        or (forward is not None and forward._level is not None)
-    )
+    for t in tensors:
+        if type(t) not in _PLAIN:
+            return True
+    vmap, forward = sys.modules.get(_VMAP), sys.modules.get(_FORWARD)  # imported on first use
+    return (vmap is not None and bool(vmap.active_levels())) or (forward is not None and forward._level is not None)
 
 
 def _scan_plainly(combine, carry, xs, dim, reverse, length):

@@ -8,9 +8,13 @@
 
 #include "autograd/hooks.h"
 #include "autograd/saved_hooks.h"
+#include "autograd/watch.h"
 #include "base/trace.h"
 
 namespace strata {
+
+constinit std::atomic<autograd::BackwardWatch> autograd::backward_watch = nullptr;
+
 namespace {
 
 struct Pending {
@@ -308,6 +312,8 @@ class Backward {
     Reading reading(node, holds);
     // A user's function raises when it accesses its saved tensors.
     if (!reading.is_fine() && !custom) autograd::fail_used_up(node.name());
+    if (thread_state.observed) [[unlikely]]
+      if (const auto watch = autograd::backward_watch.load(std::memory_order_relaxed)) watch(node);
     tracing::Span span(tracing::Layer::Autograd,
                        node.op->name.c_str());  // an event may outlive a custom node and its name
     if (span.active() && custom) [[unlikely]]

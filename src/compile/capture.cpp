@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "compile/recorder.h"
 
 namespace strata::graph {
@@ -40,7 +42,12 @@ Graph capture(const std::function<std::vector<Tensor>(const std::vector<Tensor>&
     const Observing observing(recorder);
     outputs = f(own);
   }
-  return recorder.finish(outputs);
+  Graph graph = recorder.finish(outputs);
+  const bool records =
+    thread_state.grad_mode && std::ranges::any_of(outputs, [](const Tensor& t) { return t.requires_grad(); });
+  STRATA_CHECK(!records || recorder.lost_gradient().empty(), NotImplemented, "capture: the program {}",
+               recorder.lost_gradient());
+  return graph;
 }
 
 }  // namespace strata::graph

@@ -8,7 +8,6 @@
 #include "autograd/autograd.h"
 #include "autograd/node.h"
 #include "compile/recorder.h"
-#include "compile/tape.h"
 #include "strata/ops.h"
 #include "tensor/generator.h"
 
@@ -48,6 +47,7 @@ Tensors call_purely(const PureFunction& f, const Tensors& given, const char* wha
 bool is_new(const Tensor& t, uint64_t first_order) {
   const TensorImpl& root = t->base ? *t->base : *t;
   if (const strata::Node* n = node_of(root); n && n->order >= first_order) return true;
+  if (t->storage && t->storage->external && t.is_cpu()) return false;  // of NumPy and others
   const int32_t own = t->base ? 2 : 1;
   return t->refs.load() == 1 && root.refs.load() == 1 && t->storage && t->storage->refs.load() == own;
 }
@@ -62,15 +62,40 @@ Tensors own_results(Tensors results, const Tensors& given, uint64_t first_order)
 }
 uint64_t order_now() { return thread_state.grad_mode ? next_order() : UINT64_MAX; }
 
-// In a program that is captured. No observer sees what is called here.
+// Sees the calls of an eager loop in a capture, and notes the memory that they make.
+class Collector final : public Observer {
+ public:
+  explicit Collector(InnerMemory& memory) : memory_(memory) { inside_composites = Inside::Always; }
+  void before(const OpRecord&, Form, const Args&, const Tensor*) override {}
+  void after(const OpRecord& op, const Tensor* outs, size_t count) override {
+    if (op.view_fn) return;
+    for (size_t k = 0; k < count; ++k)
+      if (outs[k] && outs[k]->storage) memory_.add(outs[k]->storage);
+  }
+  void failed() override {}
+  void copies(const TensorImpl&, const TensorImpl& to) override { memory_.add(to.storage); }
+  void reads(const Storage*, const char*) override {}
+  void looks_at_grad(const TensorImpl&) override {}
+  void sets_generator() override {}
+
+ private:
+  InnerMemory& memory_;
+};
+
+// In a program that is captured. No recorder sees what is called here.
 class Capturing {
  public:
   Capturing(Recorder& recorder, Control control)
-      : recorder_(recorder), hidden_(nullptr), record_(record_of(control)), node_(recorder.begin(record_)) {}
+      : recorder_(recorder), hidden_(nullptr), record_(record_of(control)), first_order_(next_order()) {
+    attempt([&] { node_ = recorder.begin(record_); });
+  }
+  ~Capturing() { recorder_.add_control(first_order_, next_order(), memory_); }
+  Capturing(const Capturing&) = delete;
+  Capturing& operator=(const Capturing&) = delete;
 
   std::vector<ValueId> values_of(const Tensors& tensors) const {
     std::vector<ValueId> ids;
-    for (const Tensor& t : tensors) ids.push_back(recorder_.value_of(*t));
+    for (const Tensor& t : tensors) ids.push_back(recorder_.value_for_use(*t));
     return ids;
   }
   Recorder& recorder() const { return recorder_; }
@@ -88,9 +113,10 @@ class Capturing {
     }
   }
   Recorder::Part trace(const char* what, const PureFunction& f, const Tensors& inputs,
-                       const std::vector<ValueId>& ids) const {
+                       const std::vector<ValueId>& ids) {
     Recorder::Part part = recorder_.trace(
       what, [&](const Tensors& given) { return call_purely(f, given, what); }, inputs, ids);
+    memory_.add(part.inside);
     STRATA_CHECK(part.objection.empty(), NotImplemented, "{}", part.objection);
     return part;
   }
@@ -113,12 +139,20 @@ class Capturing {
     }
     return all;
   }
+  // Runs a loop eagerly.
+  template <class F> Tensors run(const F& f) {
+    Collector collector(memory_);
+    const ObservedInstead seen(&collector);
+    return f();
+  }
   void add(const Tensors& results) { recorder_.add(std::move(node_), results); }
 
  private:
   Recorder& recorder_;
   const ObservedInstead hidden_;
   const OpRecord& record_;
+  const uint64_t first_order_;
+  InnerMemory memory_;
   Node node_;
 };
 
@@ -138,7 +172,7 @@ Tensors stand_ins(const Tensors& tensors) {
   return copies;
 }
 // Traces a loop's function. What becomes part of the tape in some trip is so in all trips of the graph.
-Recorder::Part trace_body(const Capturing& capturing, const char* what, const PureFunction& f, Tensors& inputs,
+Recorder::Part trace_body(Capturing& capturing, const char* what, const PureFunction& f, Tensors& inputs,
                           const std::vector<ValueId>& ids, size_t carried) {
   for (;;) {
     Recorder::Part part = capturing.trace(what, f, inputs, ids);
@@ -294,6 +328,8 @@ void capture_scan(Capturing& c, const PureFunction& f, const Tensors& init, cons
 
 }  // namespace
 
+bool is_capturing() { return current_recorder(); }
+
 Tensors run(CondCall& call) {
   STRATA_CHECK(call.pred, Type, "cond: pred is an undefined tensor");
   check_defined(call.operands, "cond: operand");
@@ -326,7 +362,7 @@ std::vector<Tensor> while_loop(const std::function<Tensor(const std::vector<Tens
   if (!recorder) return eager_while(cond_fn, body_fn, carried, options);
   Capturing capturing(*recorder, Control::While);
   capturing.attempt([&] { capture_while(capturing, cond_fn, body_fn, carried, options); });
-  Tensors results = eager_while(cond_fn, body_fn, carried, options);
+  const Tensors results = capturing.run([&] { return eager_while(cond_fn, body_fn, carried, options); });
   if (capturing.holds()) capturing.add(results);
   return results;
 }
@@ -352,7 +388,7 @@ std::vector<Tensor> scan(const PureFunction& combine_fn, const std::vector<Tenso
   if (!recorder) return eager_scan(combine_fn, init, xs, steps);
   Capturing capturing(*recorder, Control::Scan);
   capturing.attempt([&] { capture_scan(capturing, combine_fn, init, xs, steps); });
-  Tensors results = eager_scan(combine_fn, init, xs, steps);
+  const Tensors results = capturing.run([&] { return eager_scan(combine_fn, init, xs, steps); });
   if (capturing.holds()) capturing.add(results);
   return results;
 }

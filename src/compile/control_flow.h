@@ -52,6 +52,7 @@ struct CondCall {
   bool taken = false;  // set by run: true_fn was
 };
 STRATA_API std::vector<Tensor> run(CondCall& call);
+STRATA_API bool is_capturing();  // whether the calls of this thread become nodes of a graph
 }  // namespace graph
 
 }  // namespace strata

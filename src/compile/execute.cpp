@@ -66,8 +66,11 @@ class Execution {
     std::vector<Tensor> outputs = run();
     static const OpRecord& copy = find_op("copy");
     for (const Graph::Write& w : g_.writes)
-      if (const Tensor target = target_of(w, inputs); target.get() != values_[w.value].get())
+      if (const Tensor target = target_of(w, inputs); target.get() != values_[w.value].get()) {
+        const bool leaf = target->requires_grad && !target->history;  // the program has written to it without gradients
+        const Scoped grad(thread_state.grad_mode, thread_state.grad_mode && !leaf);
         call_inplace(copy, Args(target, values_[w.value], false));
+      }
     return outputs;
   }
 
@@ -245,6 +248,8 @@ class Execution {
       results = run_scan(n);
     }
     copy_shared(results, std::move(outside));
+    STRATA_CHECK(results.size() == n.results.size(), Runtime, "graph: {} returned {} results; it was captured with {}",
+                 n.op->name, results.size(), n.results.size());
     keep_all(n, 0, results);
   }
   // As a program does it, so that a capture of this run has the node again.

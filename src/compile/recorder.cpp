@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "compile/tape.h"
+#include "autograd/watch.h"
 #include "cuda/runtime/runtime.h"
 
 namespace strata::graph {
@@ -38,6 +38,11 @@ bool same_geometry(const TensorImpl& a, const TensorImpl& b) {
          std::equal(a.strides, a.strides + a.ndim, b.strides);
 }
 
+// Whether its next use is recorded. A view gets the history of a later write to its base when it is used.
+bool requires_grad(const TensorImpl& t) {
+  return t.requires_grad || (t.base && t.base->rebases != t.rebases && t.base->requires_grad);
+}
+
 }  // namespace
 
 bool covers_its_storage(const TensorImpl& t) {
@@ -52,10 +57,11 @@ std::string program_line() {
 Recorder::Recorder(const CaptureOptions& options, bool lenient)
     : options_(options), lenient_(lenient), careful_(lenient) {
   inside_composites = !options.composites ? Inside::Always : lenient ? Inside::IfRecorded : Inside::Never;
+  autograd::backward_watch = watch;
   for (const auto& [name, tensor] : options.states) names_.insert(name);  // these stay as they are
 }
 ValueId Recorder::add_input(const Tensor& t, std::string name) {
-  const ValueId id = new_value(type_of(*t), std::move(name));
+  const ValueId id = new_value(type_of(*t), t->requires_grad, std::move(name));
   graph_.inputs.push_back(id);
   define_memory(*t, id);
   given_.push_back({t.get(), id});
@@ -64,7 +70,7 @@ ValueId Recorder::add_input(const Tensor& t, std::string name) {
 
 void Recorder::add_state(const Tensor& t, std::string name, bool named) {
   if (named) names_.erase(name);
-  const ValueId id = new_value(type_of(*t), std::move(name));
+  const ValueId id = new_value(type_of(*t), t->requires_grad, std::move(name));
   graph_.states.push_back({id, t, named});
   define_memory(*t, id);
   if (named) given_.push_back({t.get(), id});
@@ -73,7 +79,7 @@ void Recorder::add_state(const Tensor& t, std::string name, bool named) {
 Graph Recorder::finish(const std::vector<Tensor>& outputs) {
   for (const Tensor& t : outputs) {
     STRATA_CHECK(t, Type, "capture: the program returned an undefined tensor");
-    graph_.outputs.push_back(value_of(*t));
+    graph_.outputs.push_back(value_for_use(*t, true));
   }
   for (const auto& [storage, m] : memories_)
     if (m.writes && m.first_id != kNoValue) graph_.writes.push_back({m.first_id, m.base});
@@ -87,8 +93,6 @@ Node Recorder::begin(const OpRecord& op) {
                              thread_state.anomaly_mode == modes_.anomaly_mode),
                NotImplemented, "changes inference_mode or anomaly mode{}", at(program_line()));
   forget_unreachable();
-  const bool records_inside = thread_state.grad_mode && (op.composite_fn || control_of(op) != Control::None);
-  pending_order_ = records_inside ? next_order() : 0;
   Node n;
   n.op = &op;
   n.no_grad = grad_mode_ && !thread_state.grad_mode;
@@ -127,7 +131,7 @@ void Recorder::note_call(const OpRecord& op, Form form, const Args& args, const 
 }
 
 void Recorder::note_results(const Tensor* outs, size_t count) {
-  const bool plain = pending_.form == Form::Plain;
+  const bool plain = pending_.form == Form::Plain, grad_mode = thread_state.grad_mode;
   std::vector<bool> shown(count, false);
   for (size_t k = 0; plain && k < count; ++k) {
     if (!outs[k]) {
@@ -137,10 +141,13 @@ void Recorder::note_results(const Tensor* outs, size_t count) {
     const bool written =
       std::ranges::any_of(targets_, [&](const Target& t) { return t.tensor.get() == outs[k].get(); });
     shown[k] = !written;
-    pending_.results.push_back(new_value(written ? type_of_copy(*outs[k]) : type_of(*outs[k])));
+    pending_.results.push_back(
+      new_value(written ? type_of_copy(*outs[k]) : type_of(*outs[k]), outs[k]->requires_grad && grad_mode));
   }
   const size_t first = pending_.results.size();
-  for (const Target& t : targets_) pending_.results.push_back(t.tensor ? new_value(type_of_copy(*t.tensor)) : kNoValue);
+  for (const Target& t : targets_)
+    pending_.results.push_back(t.tensor ? new_value(type_of_copy(*t.tensor), t.tensor->requires_grad && grad_mode)
+                                        : kNoValue);
   const std::vector<ValueId> results = pending_.results;
   graph_.nodes.push_back(std::move(pending_));
   for (size_t k = 0; k < targets_.size(); ++k) {
@@ -152,7 +159,6 @@ void Recorder::note_results(const Tensor* outs, size_t count) {
   }
   for (size_t k = 0; k < count; ++k)
     if (shown[k]) show(*outs[k], results[k]);
-  if (pending_order_) hide_saved({outs, count}, graph_.nodes.back().op->name);
 }
 
 void Recorder::reads(const Storage* memory, const char* why) {
@@ -166,8 +172,7 @@ void Recorder::reads(const Storage* memory, const char* why) {
                 why, at(program_line())));
 }
 void Recorder::looks_at_grad(const TensorImpl& t) {
-  if (outer_ && t.requires_grad && !t.history)
-    object(ErrorKind::NotImplemented, fmt::format("{} uses the .grad of a tensor{}", part_, at(program_line())));
+  if (outer_ && careful_) object(ErrorKind::NotImplemented, part_ + " uses the .grad of a tensor" + at(program_line()));
   if (!lenient_ || !refused_.empty()) return;
   const auto at = static_cast<size_t>(std::ranges::find(given_, &t, &Given::tensor) - given_.begin());
   if (at == given_.size()) {
@@ -182,7 +187,7 @@ void Recorder::looks_at_grad(const TensorImpl& t) {
   if (!grad->storage || memories_.contains(grad->storage.get()))
     return refuse("uses the .grad of a tensor that it also finds elsewhere, or that has no memory of its own");
   if (!covers_its_storage(*grad)) return refuse("uses the .grad of a tensor that is a part of other memory");
-  const ValueId id = new_value(type_of(*grad), graph_.values[given_[at].id].name + ".grad");
+  const ValueId id = new_value(type_of(*grad), grad->requires_grad, graph_.values[given_[at].id].name + ".grad");
   graph_.inputs.push_back(id);
   define_memory(*grad, id);
   given_[at].grad = id;
@@ -196,7 +201,6 @@ void Recorder::sets_generator() {
 void Recorder::refuse(std::string why) {
   if (refused_.empty()) refused_ = std::move(why);
   memories_.clear();  // the program goes on, and needs its memory
-  hidden_.clear();
   without_memory_.clear();
   pending_ = {};
   targets_.clear();
@@ -262,7 +266,8 @@ void Recorder::forget_unreachable() {
   sweep_at_ = std::max<size_t>(64, 2 * memories_.size());
 }
 
-ValueId Recorder::new_value(ValueType type, std::string name) {
+ValueId Recorder::new_value(ValueType type, bool recorded, std::string name) {
+  recorded_.push_back(recorded);
   const auto id = static_cast<ValueId>(graph_.values.size());
   if (name.empty()) {
     char letter = 'v';  // parts of the program have other names: a0, ...
@@ -300,19 +305,13 @@ void Recorder::show(const TensorImpl& t, ValueId id) {
   found->second.views.push_back(view_of(t, id, found->second.writes));
 }
 
-// Backward may use what the tape has saved inside a call that is one node.
-void Recorder::hide_saved(std::span<const Tensor> results, const std::string& op) {
-  for (Ref<Storage>& memory : saved_by(tape_of(results, std::exchange(pending_order_, 0))))
-    if (!knows(memory.get())) hidden_.try_emplace(memory.get(), memory, op);
-}
-
 ValueId Recorder::add_constant(const TensorImpl& t) {
-  if (const auto found = hidden_.find(t.storage.get()); t.storage && found != hidden_.end())
+  if (t.storage && inner_.has(t.storage.get()))
     fail(ErrorKind::NotImplemented,
          fmt::format(
-           "capture: the program computes the gradient of {}, which is one node of the graph, with values from inside "
-           "it{}. Capture the ops inside instead (composites=False), or the gradient of a program without it",
-           found->second.second, at(program_line())));
+           "capture: the program uses a tensor {} that a function of cond, while_loop or scan has computed{}; it "
+           "must return the tensor",
+           to_string(type_of(t)), at(program_line())));
   add_state(share(t), fmt::format("constant_{}", constants_++), false);
   return graph_.states.back().id;
 }
@@ -332,7 +331,7 @@ ValueId Recorder::value_of(const TensorImpl& t) {
     if (v.writes != m.writes && t.numel > 0) continue;
     if (!same_geometry(*v.shape, t)) continue;
     if (v.tensor.get() == &t) return v.id;
-    if (!same) same = &v;
+    if (!same || (recorded_[same->id] != requires_grad(t) && recorded_[v.id] == requires_grad(t))) same = &v;
   }
   if (same) return same->id;
   if (outer_ && m.first_id != kNoValue && (outer_->knows(t.storage.get()) || !m.whole)) return from_outside(t);
@@ -341,12 +340,36 @@ ValueId Recorder::value_of(const TensorImpl& t) {
   return part_of_memory(m, t);
 }
 
+ValueId Recorder::value_for_use(const TensorImpl& t, bool returned) {
+  const ValueId id = value_of(t);
+  if (recorded_[id] == requires_grad(t) || (!returned && !thread_state.grad_mode)) return id;
+  if (!recorded_[id]) {
+    const bool is_given = std::ranges::find(given_, &t, &Given::tensor) != given_.end();
+    Recorder* root = this;
+    while (root->outer_) root = root->outer_;
+    if (root->lost_.empty() && (returned ? careful_ : is_given || t.history))
+      root->lost_ = fmt::format(
+        "{} a tensor whose gradient a graph does not have{}: it has written to it without gradients, or set "
+        "requires_grad",
+        returned ? "returns" : "uses", at(program_line()));
+    return id;
+  }
+  static const OpRecord& detach = find_op("detach");  // the program did so without an op
+  const ValueId without = new_value(type_of(t), false);
+  Node& n = graph_.nodes.emplace_back();
+  n.op = &detach;
+  n.args = {ValueRef{id}};
+  n.results = {without};
+  show(t, without);
+  return without;
+}
+
 ValueId Recorder::part_of_memory(Memory& m, const TensorImpl& t) {
   STRATA_CHECK(m.whole && m.shape.dtype() == t.dtype, NotImplemented,
                "capture: a tensor {} shares memory with {}, of which a graph has no view; use a copy",
                to_string(type_of(t)), to_string(graph_.values[m.base].type));
   static const OpRecord& as_strided = find_op("as_strided");
-  const ValueId id = new_value(type_of(t));
+  const ValueId id = new_value(type_of(t), recorded_[m.base] && thread_state.grad_mode);
   add_node(as_strided, {ValueRef{m.base}}, t, id);
   m.views.push_back(view_of(t, id, m.writes));
   return id;
@@ -359,6 +382,7 @@ void Recorder::add_node(const OpRecord& op, std::vector<Argument> args, const Te
   n.op = &op;
   n.args = std::move(args);
   n.results = {result};
+  n.no_grad = grad_mode_ && !thread_state.grad_mode;
 }
 
 void Recorder::write(const TensorImpl& t, ValueId value) {
@@ -374,7 +398,7 @@ void Recorder::write(const TensorImpl& t, ValueId value) {
                  to_string(type_of(t)), to_string(graph_.values[m.base].type));
     static const OpRecord& scatter = find_op("as_strided_scatter");
     const ValueType type = graph_.values[m.base].type;
-    const ValueId whole = new_value(type);
+    const ValueId whole = new_value(type, (recorded_[m.base] || recorded_[value]) && thread_state.grad_mode);
     add_node(scatter, {ValueRef{m.base}, ValueRef{value}}, t, whole);
     m.base = whole;
   }
@@ -386,7 +410,7 @@ void Recorder::write(const TensorImpl& t, ValueId value) {
 Argument Recorder::argument_of(const OpRecord& op, uint32_t i, const Value& v) {
   switch (v.tag) {
     case Tag::None: return {};
-    case Tag::Tensor: return ValueRef{value_of(*v.tensor)};
+    case Tag::Tensor: return ValueRef{value_for_use(*v.tensor)};
     case Tag::Float: return v.f;
     case Tag::Int: return v.i;
     case Tag::Bool: return v.i != 0;
@@ -398,7 +422,7 @@ Argument Recorder::argument_of(const OpRecord& op, uint32_t i, const Value& v) {
     case Tag::Device: return v.device();
     case Tag::Tensors: {
       ValueList list;
-      for (const Tensor& t : v.tensor_list()) list.ids.push_back(t ? value_of(*t) : kNoValue);
+      for (const Tensor& t : v.tensor_list()) list.ids.push_back(t ? value_for_use(*t) : kNoValue);
       return list;
     }
     case Tag::Generator:

@@ -5,9 +5,23 @@
 
 #include "compile/capture.h"
 #include "compile/control.h"
+#include "compile/tape.h"
 #include "dispatch/observer.h"
 
 namespace strata::graph {
+
+// Holds the memory that functions of control flow have made, as long as somebody else does: no value outside may come from it.
+class InnerMemory {
+ public:
+  void add(Ref<Storage> memory);
+  void add(const InnerMemory& other);
+  bool has(const Storage* memory) const { return held_.contains(memory); }
+  void forget_unreachable();
+
+ private:
+  std::map<const Storage*, Ref<Storage>> held_;
+  size_t sweep_at_ = 64;
+};
 
 bool covers_its_storage(const TensorImpl& t);  // is all of it, without gaps
 std::string program_line();                    // the user's line that runs, or empty
@@ -30,15 +44,22 @@ class Recorder final : public Observer {
     std::vector<ValueId> others;
     Tensors outputs;
     std::set<const Storage*> outside;  // the memory that it did not make
-    std::string objection;             // lenient: why there is no graph
+    InnerMemory inside;
+    std::string objection;  // lenient: why there is no graph
   };
   Part trace(const std::string& what, const Function& f, const Tensors& inputs, const std::vector<ValueId>& ids);
   Node begin(const OpRecord& op);
   void add(Node node, const Tensors& results);
   ValueId unused_input(Graph& body, ValueId outer) const;  // as an input that the body does not use
   ValueId value_of(const TensorImpl& t);
+  // The same for a tensor that a call gets or the program returns: in a run it must record the same gradients.
+  ValueId value_for_use(const TensorImpl& t, bool returned = false);
   bool lenient() const { return lenient_; }
+  // What a call of control flow has made: a part of the tape, and memory.
+  void add_control(uint64_t first_order, uint64_t end, const InnerMemory& memory);
 
+  // Why gradients of what the program returns may differ in a run. Empty: they do not.
+  const std::string& lost_gradient() const { return lost_; }
   const std::string& refused() const { return refused_; }
   void refuse(std::string why);  // keeps the first reason
   // The input or state whose memory this is, or kNoValue; what the program has allocated since belongs to no one.
@@ -88,11 +109,13 @@ class Recorder final : public Observer {
   [[noreturn]] void object(ErrorKind kind, std::string why);
   bool knows(const Storage* memory) const { return memories_.contains(memory) || (outer_ && outer_->knows(memory)); }
   bool is_from_outside(const TensorImpl& t) const;
+  static void watch(const TapeNode& n);
+  void goes_back(const TapeNode& n);
   ValueId from_outside(const TensorImpl& t);
 
   static View view_of(const TensorImpl& t, ValueId id, uint32_t writes);
   bool is_constant(ValueId id) const;
-  ValueId new_value(ValueType type, std::string name = {});
+  ValueId new_value(ValueType type, bool recorded, std::string name = {});
   void define_memory(const TensorImpl& t, ValueId id);
   void show(const TensorImpl& t, ValueId id);
   ValueId add_constant(const TensorImpl& t);
@@ -102,7 +125,6 @@ class Recorder final : public Observer {
   Argument argument_of(const OpRecord& op, uint32_t i, const Value& v);
   void note_call(const OpRecord& op, Form form, const Args& args, const Tensor* outs);
   void note_results(const Tensor* outs, size_t count);
-  void hide_saved(std::span<const Tensor> results, const std::string& op);
   void forget_unreachable();
 
   const CaptureOptions& options_;
@@ -110,18 +132,19 @@ class Recorder final : public Observer {
   Recorder* const outer_ = nullptr;
   const std::string part_;       // the function that it follows
   std::vector<ValueId> others_;  // the outer values of the inputs that were not given
+  uint64_t first_order_ = next_order();
+  std::vector<std::pair<uint64_t, uint64_t>> control_orders_;
+  InnerMemory inner_;
   const bool careful_;  // lenient, or a part of such a program: what only runs of the program can do is refused
   const RareModes modes_ = thread_state;
   const bool grad_mode_ = thread_state.grad_mode;
-  std::string refused_;
+  std::string refused_, lost_;
   Graph graph_;
   std::map<const Storage*, Memory> memories_;
   size_t sweep_at_ = 64;  // as many memories
   std::vector<View> without_memory_;
   std::vector<Given> given_;
-  // What the tape has saved inside calls that are one node, with the names of their ops: a graph does not have these values.
-  std::map<const Storage*, std::pair<Ref<Storage>, std::string>> hidden_;
-  uint64_t pending_order_ = 0;  // on the tape, of what the pending call records inside; 0: nothing
+  std::vector<bool> recorded_;  // by value: whether a run gives it with requires_grad
   Node pending_;
   std::vector<Target> targets_;  // of the pending call
   std::set<std::string> names_;  // of values

@@ -160,6 +160,11 @@ std::vector<Tensor> Recording::follow(const Program& f, const std::vector<Tensor
   if (recorder.refused().empty()) {
     try {
       Graph graph = recorder.finish(results);
+      for (size_t i = 0; i < results.size() && !recorder.lost_gradient().empty(); ++i) {
+        const bool is_given = i < outputs.size() && same_as_[i] != kNoValue;
+        if (results[i]->requires_grad && !is_given && (i >= outputs.size() || used_up_[i].first.empty()))
+          recorder.refuse(recorder.lost_gradient());
+      }
       for (const Graph::State& s : graph.states)
         for (const Facts& before : facts)
           if (!s.named && before.grad.get() == s.tensor.get()) recorder.refuse("uses the .grad of a tensor");
@@ -321,9 +326,13 @@ std::shared_ptr<LaunchedProgram> Recording::launchable(const std::vector<Tensor>
   for (size_t i = 0; i < same_as_.size(); ++i) uses[i] = same_as_[i] != kNoValue ? Use::None : Use::Given;
   std::shared_ptr<LaunchedProgram> work;  // made without the lock: an op of the user may wait for another thread
   std::string error;
+  const Generator::State drawn = default_generator().state();
   try {
     work = std::make_shared<LaunchedProgram>(current, graph_inputs, std::move(uses), fuses_);
-  } catch (const Error& e) { error = e.what(); }  // such as an op that waits for the device
+  } catch (const Error& e) {  // such as an op that waits for the device
+    error = e.what();
+    default_generator().set_state(drawn);  // the ops are called instead
+  }
   const std::lock_guard lock(mutex_);
   if (!work) {
     launch_ = Launch::Impossible;

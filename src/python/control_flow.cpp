@@ -3,7 +3,6 @@
 #include <memory>
 
 #include "compile/control_flow.h"
-#include "dispatch/observer.h"
 #include "python/kernels.h"
 
 namespace strata::python {
@@ -110,6 +109,6 @@ PyObject* py_scan(PyObject*, PyObject* args) {
     return wrap_list(scan(function_of(combine_fn), tensors_of(init), tensors_of(xs), options));
   });
 }
-PyObject* py_makes_graph(PyObject*, PyObject*) { return PyBool_FromLong(current_observer() != nullptr); }
+PyObject* py_makes_graph(PyObject*, PyObject*) { return PyBool_FromLong(graph::is_capturing()); }
 
 }  // namespace strata::python

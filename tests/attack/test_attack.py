@@ -30,6 +30,13 @@ def test_programs_agree_on_every_device_and_with_finite_differences():
     assert "300 programs" in ended.stdout
 
 
+@pytest.mark.parametrize("device, programs", [("cpu", 300), ("vgpu", 60)])
+def test_compiled_programs_leave_what_plain_ones_do(device, programs):
+    ended = output_of("compiled.py", "--programs", programs, "--seed", "ci", "--device", device)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert f"{programs} programs" in ended.stdout
+
+
 def test_damaged_graphs_run_or_are_refused():
     ended = output_of("graphs.py", "--texts", 3000, "--seed", "ci")
     assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -402,6 +402,58 @@ def test_replayed_calls_that_no_graph_can_hold():
         assert why in fast.variants().graphs[0]["refused"]
 
 
+def test_what_functions_leave_behind_is_not_taken_for_constants():
+    """Tensors that a function puts somewhere, and gradients through it, would be those of the capture."""
+    F = nn.functional
+    left = []
+
+    def leaves(value):
+        left.append(value)
+        return value
+
+    def gradient(function):
+        def f(x):
+            x = x.detach().requires_grad_()
+            return strata.autograd.grad(function(x).square().sum(), x)[0]
+
+        return f
+
+    def cond(x):
+        return strata.cond(x.sum() > 0, lambda x: x * 3, lambda x: x.exp(), (x,))
+
+    def loop(x):
+        return strata.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, leaves((y * x).sin())), (0, x))[1]
+
+    def scan(x):
+        return strata.scan(lambda c, v: (c * v, leaves(c.exp())), x[0], x)[1]
+
+    inner = "a function of cond, while_loop or scan has computed"
+    for f, message in [
+        (lambda x: (strata.cond(x.sum() > 0, lambda: leaves(x * 2) + 1, lambda: -x), left[-1] * 1)[1], inner),
+        (lambda x: (loop(x), left[-1] + 1)[1], inner),
+        (lambda x: (scan(x), left[-1].view(1) + 1)[1], inner),
+        (lambda x: (scan(x), left[-2])[1], inner),
+        (gradient(cond), "computes the gradient of cond, while_loop or scan itself"),
+        (gradient(loop), "gradient of cond, while_loop or scan"),
+        (gradient(scan), "test_control_flow_graphs.py"),
+        (gradient(lambda x: F.layer_norm(x * 2, (3,))), "inside of a composite; capture it with composites=False"),
+        (gradient(lambda x: F.cross_entropy(x.view(1, 3), T([1]))), "inside of a composite"),
+    ]:
+        with pytest.raises(NotImplementedError, match=message):
+            captured(f, strata.ones(3))
+        if "composite" in message:
+            continue
+        fast = strata.compile(f, replay=True)
+        for x in (strata.ones(3), strata.ones(3), strata.ones(3), strata.randn(3)):
+            assert bits(seeded(fast, x)) == bits(seeded(f, x))
+        assert fast.variants().graphs[0]["refused"]
+        left.clear()
+    f = gradient(lambda x: F.layer_norm(x * 2, (3,)))
+    graph = captured(f, strata.ones(3), composites=False)
+    for x in (strata.ones(3), strata.randn(3)):
+        assert strata.allclose(graph.run([x])[0], f(x))
+
+
 def test_audits_see_inside_functions():
     scale = {1.0}  # the contents of sets are not guarded
     fast = strata.compile(lambda x: strata.cond(x.sum() > 0, lambda x: x * max(scale), lambda x: -x, (x,)), replay=True)

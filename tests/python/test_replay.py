@@ -693,6 +693,75 @@ def test_as_plain_calls(name, monkeypatch):
     CASES[name](monkeypatch)
 
 
+def gradient_after(f, x):
+    x = x.detach().clone().requires_grad_()
+    results = f(x)
+    flags = [t.requires_grad for t in results]
+    total = sum(t.sum() for t in results if t.requires_grad)
+    return flags, x.tolist(), strata.autograd.grad(total, x)[0].tolist() if any(flags) else None
+
+
+def test_gradients_that_a_program_cuts_or_starts():
+    """detach(), .data, writes without gradients and requires_grad_(): replayed calls have the gradients of plain ones."""
+
+    def detached(x):
+        return x * x.detach(), x.detach(), (x.detach() * 2 + x).sum(), (x * 3).data * x
+
+    def used_in_place(x):
+        y = x * 2
+        y.detach().mul_(3)
+        return y * x, y
+
+    def written(x):
+        with strata.no_grad():
+            x.mul_(2)
+        return (x * x,)
+
+    def written_in_part(x):
+        with strata.no_grad():
+            x[0] = 5
+        return (x * x,)
+
+    def written_at_the_end(x):
+        y = x * x
+        x.detach().add_(1)
+        return (y,)
+
+    def started(x):
+        return x.detach().exp().requires_grad_(), x * 1
+
+    def inside(x):
+        w = (x * 2).detach().requires_grad_()
+        (g,) = strata.autograd.grad((w * w).sum(), w)
+        return (x * g,)
+
+    for f, replays in (
+        (detached, True),
+        (used_in_place, False),
+        (written, False),
+        (written_in_part, False),
+        (written_at_the_end, None),
+        (started, False),
+        (inside, True),
+    ):
+        fast = strata.compile(f, replay=True)
+        for k in range(6):
+            x = strata.arange(1.0, 5.0) + k
+            want = got = None
+            try:
+                want = gradient_after(f, x)
+            except RuntimeError as error:
+                want = str(error)
+            try:
+                got = gradient_after(fast, x)
+            except RuntimeError as error:
+                got = str(error)
+            assert got == want, f.__name__
+        (graph,) = fast.variants().graphs
+        if replays is not None:
+            assert (graph["replayed"] > 0) == replays, (f.__name__, graph["refused"])
+
+
 def test_an_audit_finds_what_is_not_guarded():
     hidden = {1.0}  # the contents of sets are not guarded
     f = strata.compile(lambda x: x * next(iter(hidden)), replay=True)
