@@ -141,8 +141,9 @@ void Recorder::note_results(const Tensor* outs, size_t count) {
     const bool written =
       std::ranges::any_of(targets_, [&](const Target& t) { return t.tensor.get() == outs[k].get(); });
     shown[k] = !written;
-    pending_.results.push_back(
-      new_value(written ? type_of_copy(*outs[k]) : type_of(*outs[k]), outs[k]->requires_grad && grad_mode));
+    const ValueId itself = written ? kNoValue : value_of_object(*outs[k]);  // an op may return its argument
+    const bool recorded = itself == kNoValue ? outs[k]->requires_grad && grad_mode : recorded_[itself];
+    pending_.results.push_back(new_value(written ? type_of_copy(*outs[k]) : type_of(*outs[k]), recorded));
   }
   const size_t first = pending_.results.size();
   for (const Target& t : targets_)
@@ -305,6 +306,14 @@ void Recorder::show(const TensorImpl& t, ValueId id) {
   found->second.views.push_back(view_of(t, id, found->second.writes));
 }
 
+// Of this very tensor, if it has been seen with this geometry.
+ValueId Recorder::value_of_object(const TensorImpl& t) const {
+  const auto found = t.storage ? memories_.find(t.storage.get()) : memories_.end();
+  if (found == memories_.end()) return kNoValue;
+  const auto& views = found->second.views;
+  const auto same = std::find_if(views.rbegin(), views.rend(), [&](const View& v) { return v.tensor.get() == &t; });
+  return same == views.rend() ? kNoValue : same->id;
+}
 ValueId Recorder::add_constant(const TensorImpl& t) {
   if (t.storage && inner_.has(t.storage.get()))
     fail(ErrorKind::NotImplemented,
@@ -342,7 +351,11 @@ ValueId Recorder::value_of(const TensorImpl& t) {
 
 ValueId Recorder::value_for_use(const TensorImpl& t, bool returned) {
   const ValueId id = value_of(t);
-  if (recorded_[id] == requires_grad(t) || (!returned && !thread_state.grad_mode)) return id;
+  if (recorded_[id] == requires_grad(t)) return id;
+  if (!returned && !thread_state.grad_mode) {
+    if (value_of_object(t) == kNoValue) show(t, id);  // for a call that returns it
+    return id;
+  }
   if (!recorded_[id]) {
     const bool is_given = std::ranges::find(given_, &t, &Given::tensor) != given_.end();
     Recorder* root = this;

@@ -118,6 +118,7 @@ class Recorder final : public Observer {
   ValueId new_value(ValueType type, bool recorded, std::string name = {});
   void define_memory(const TensorImpl& t, ValueId id);
   void show(const TensorImpl& t, ValueId id);
+  ValueId value_of_object(const TensorImpl& t) const;
   ValueId add_constant(const TensorImpl& t);
   ValueId part_of_memory(Memory& m, const TensorImpl& t);
   void add_node(const OpRecord& op, std::vector<Argument> args, const TensorImpl& t, ValueId result);

@@ -705,7 +705,9 @@ def test_gradients_that_a_program_cuts_or_starts():
     """detach(), .data, writes without gradients and requires_grad_(): replayed calls have the gradients of plain ones."""
 
     def detached(x):
-        return x * x.detach(), x.detach(), (x.detach() * 2 + x).sum(), (x * 3).data * x
+        sought = x.detach()
+        strata.searchsorted(x.flatten(), sought)  # calls an op that returns it
+        return x * x.detach(), x.detach(), (x.detach() * 2 + x).sum(), (x * 3).data * x, sought
 
     def used_in_place(x):
         y = x * 2
