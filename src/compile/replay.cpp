@@ -41,7 +41,8 @@ const char* change(const Facts& before, bool written) {
   const Facts now(before.tensor);
   if (now.storage != before.storage || now.data != before.data || now.type != before.type)
     return "changes the memory or the shape of a tensor (set_data, resize_, .data = ...)";
-  if (now.requires_grad != before.requires_grad && !written) return "changes requires_grad of a tensor";
+  if (now.requires_grad != before.requires_grad && (!written || !before.tensor->history))
+    return "changes requires_grad of a tensor";
   return nullptr;
 }
 
