@@ -10,9 +10,18 @@ constexpr size_t kReturned = SIZE_MAX;
 
 // The types of its results do not depend on values. That also holds for most ops that are not listed here.
 bool has_fixed_types(const Node& n) {
-  static const OpRecord& scatter = find_op("as_strided_scatter");
+  static const OpRecord* const fixed[] = {&find_op("as_strided_scatter"),
+                                          &find_op("as_strided"),
+                                          &find_op("detach"),
+                                          &find_op("clone"),
+                                          &find_op("reshape"),
+                                          &find_op("mean"),
+                                          &find_op("mean", "dim"),
+                                          &find_op("sum"),
+                                          &find_op("sum", "dim")};
   if (!n.bodies.empty()) return false;
-  return n.form != Form::Plain || n.op->outputs == 0 || n.op->view_fn || n.op->formulas || n.op == &scatter;
+  return n.form != Form::Plain || n.op->outputs == 0 || n.op->view_fn || n.op->formulas ||
+         std::ranges::find(fixed, n.op) != std::end(fixed);
 }
 
 }  // namespace

@@ -133,6 +133,7 @@ std::vector<Tensor> Recording::follow(const Program& f, const std::vector<Tensor
     const auto same = static_cast<ValueId>(found - facts.begin());
     same_as_.push_back(is_given(same) ? same : kNoValue);
     used_up_.emplace_back();
+    inference_.push_back(t->inference);
     if (is_given(same)) continue;
     const ValueId owner = recorder.owner_of(*t);
     if (owner != kNoValue && (recorder.has_written(*t) || !is_given(owner)))
@@ -290,7 +291,8 @@ void Recording::compare(const Recording& again, std::string_view advice) {
   Difference changed{again.refused()};
   if (const auto known = program(); changed.what.empty() && known)
     changed = difference(known->graph(), again.program()->graph());
-  if (changed.what.empty() && (again.same_as_ != same_as_ || again.used_up_ != used_up_))
+  if (changed.what.empty() &&
+      (again.same_as_ != same_as_ || again.used_up_ != used_up_ || again.inference_ != inference_))
     changed.what = "returns other objects than before";
   if (changed.what.empty() && again.gradients_ != gradients_) changed.what = "leaves other gradients than before";
   if (changed.what.empty()) return;
@@ -391,8 +393,12 @@ std::vector<Tensor> Recording::finished(std::vector<Tensor> outputs, const std::
       Tensor(given(g.of, inputs)).set_grad(g.becomes == Gradient::Becomes::None ? Tensor() : outputs[g.result]);
   outputs.resize(same_as_.size());
   for (size_t i = 0; i < outputs.size(); ++i) {
-    if (same_as_[i] != kNoValue) outputs[i] = given(same_as_[i], inputs);
-    else if (const auto& [op, freed] = used_up_[i]; !op.empty()) outputs[i] = autograd::used_up(outputs[i], op, freed);
+    if (same_as_[i] != kNoValue) {
+      outputs[i] = given(same_as_[i], inputs);
+      continue;
+    }
+    outputs[i]->inference = inference_[i];
+    if (const auto& [op, freed] = used_up_[i]; !op.empty()) outputs[i] = autograd::used_up(outputs[i], op, freed);
   }
   return outputs;
 }

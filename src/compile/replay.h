@@ -99,6 +99,7 @@ class STRATA_API Recording {
   std::vector<ValueId> same_as_;  // for each output: the input or state that is the same object; kNoValue: it is new
   // For each output whose tape backward() has used: its op, and the op whose saved values it has freed first.
   std::vector<std::pair<std::string, std::string>> used_up_;
+  std::vector<bool> inference_;                                // for each output: it is made in inference mode
   std::vector<Gradient> gradients_;                            // those that the program has looked at or set
   std::vector<std::pair<ValueId, ValueType>> used_gradients_;  // inputs of the graph, after those of the program
   bool records_ = false;                                       // the call leaves a tape that is still to be used

@@ -1,5 +1,7 @@
 #include "python/surroundings.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace strata::python {
@@ -57,18 +59,6 @@ uint64_t changes_of_dicts() { return Watched::watched().id < 0 ? 0 : Watched::wa
 std::string text_or(PyObject* text, const char* otherwise) {
   return text && PyUnicode_Check(text) ? shown(text) : otherwise;
 }
-// "model.0.weight" for the weight in the tables of a module's tables.
-std::string step(const std::string& path, PyObject* key) {
-  if (PyUnicode_Check(key)) {
-    const std::string name = shown(key);
-    if (name == "_parameters" || name == "_buffers" || name == "_modules") return path;
-    return path.empty() ? name : path + "." + name;
-  }
-  const Object text(PyObject_Repr(key));
-  if (!text) PyErr_Clear();
-  return path + "[" + text_or(text.get(), "?") + "]";
-}
-
 bool starts_with_package(PyObject* name) {
   const std::string text = text_or(name, "");
   return text == "strata" || text.starts_with("strata.");
@@ -90,6 +80,22 @@ bool same_value(PyObject* a, PyObject* b) {
   if (!a || !b || Py_TYPE(a) != Py_TYPE(b)) return false;
   if (!is_plain_value(a) && Py_TYPE(a) != device_type && Py_TYPE(a) != size_type) return false;
   return checked(PyObject_RichCompareBool(a, b, Py_EQ)) == 1;
+}
+
+// "model.0.weight" for the weight in the tables of a module's tables.
+std::string Surroundings::step(const std::string& path, PyObject* key) const {
+  if (PyUnicode_Check(key)) {
+    const std::string name = shown(key);
+    if (name == "_parameters" || name == "_buffers" || name == "_modules") return path;
+    return path.empty() ? name : path + "." + name;
+  }
+  if (is_tensor(key)) {  // state of an optimizer
+    const auto found = std::ranges::find(tensors_, tensor_of(key).get(), [](const auto& t) { return t.second.get(); });
+    return fmt::format("{}[{}]", path, found == tensors_.end() ? "a tensor" : found->first);
+  }
+  const Object text(PyObject_Repr(key));
+  if (!text) PyErr_Clear();
+  return path + "[" + text_or(text.get(), "?") + "]";
 }
 
 PyObject* Surroundings::keep(PyObject* o) {

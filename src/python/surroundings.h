@@ -61,6 +61,7 @@ class Surroundings {
   void visit_names(PyObject* globals, PyObject* code, const std::string& path);
   void visit_attributes(PyObject* o, const std::string& path);
   std::string changed_dict();
+  std::string step(const std::string& path, PyObject* key) const;
   PyObject* keep(PyObject* o);  // holds a reference; null stays null
 
   std::vector<Dict> dicts_;

@@ -410,8 +410,10 @@ def test_steps_do_not_copy_parameters():
 
     def step():
         optimizer.zero_grad()
-        (weight * 2).sum().backward()
+        loss = (weight * 2).sum()
+        loss.backward()
         optimizer.step()
+        return loss.detach()
 
     fast = strata.compile(step, replay=True)
     for _ in range(6):
@@ -432,6 +434,20 @@ def test_launched_step():
     assert "clone" not in sides[1].step.variants().graphs[-1]["graph"]
     launched = sum(g["launched"] for g in sides[1].step.variants().graphs)
     assert launched >= 3, [g["not_launched"] for g in sides[1].step.variants().graphs]
+
+
+def test_inference_mode_inside():
+    net = mlp().eval()
+
+    def f(x):
+        with strata.inference_mode():
+            return net(x)
+
+    fast = strata.compile(f, replay=True)
+    for _ in range(8):
+        x = strata.randn(2, 6)
+        assert strata.equal(fast(x), f(x)) and fast(x).is_inference() == f(x).is_inference()
+    assert sum(g["replayed"] for g in fast.variants().graphs) >= 8
 
 
 def test_gradients_that_are_held_stay():
