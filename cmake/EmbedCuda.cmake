@@ -106,7 +106,8 @@ function(strata_embed_kernels target)
     if(STRATA_SED AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
       set(ptx ${out}/${name}.short.ptx)
       add_custom_command(OUTPUT ${ptx} DEPENDS ${base}.ptx VERBATIM
-        COMMAND ${STRATA_SED} -e "s|[[:blank:]]*//.*||" -e "s|^[[:blank:]]*||" -e "/^$/d" ${base}.ptx > ${ptx})
+        COMMAND ${STRATA_SED} -E -e "s,[[:blank:]]*//.*,," -e "s,^[[:blank:]]*,," -e "/^$/d" -e "s,[[:blank:]]+, ,g"
+          -e "s/, /,/g" -e "s,[$]L__BB,L,g" -e "s,[A-Za-z_$][A-Za-z0-9_$]*_param_([0-9]+),p\\1,g" ${base}.ptx > ${ptx})
     endif()
     string(APPEND data "  \".balign 64\\nstrata_ptx_${name}: .incbin \\\"${ptx}\\\"\\n.byte 0\\n\"\n"
       "  \".balign 64\\nstrata_fatbin_${name}: .incbin \\\"${base}.fatbin\\\"\\nstrata_end_${name}:\\n\"\n")

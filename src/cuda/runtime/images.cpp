@@ -21,6 +21,16 @@ std::string_view entry_of(std::string_view ptx, const std::string& kernel) {
   return ptx.substr(begin);
 }
 
+// The embedded text has no spaces after commas.
+std::string spaced(std::string_view ptx) {
+  std::string text;
+  for (const char c : ptx) {
+    text += c;
+    if (c == ',') text += ' ';
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string ptx_of(const std::string& name) {
@@ -39,7 +49,7 @@ std::string ptx_of(const std::string& name) {
   }
   STRATA_CHECK(!found.empty(), Value,
                "ptx: there is no kernel '{}'; vgpu.counters() gives the names of those that were launched", name);
-  return std::string(found);
+  return spaced(found);
 }
 
 }  // namespace strata::cuda
