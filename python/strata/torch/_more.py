@@ -26,9 +26,7 @@ _HOME = {
     **dict.fromkeys(("spmm", "smm", "hspmm"), "..sparse"),
     **dict.fromkeys(("qint8", "quint8", "quint4x2"), "ao._types"),
     "quantization": "ao",
-    **dict.fromkeys(
-        "sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum".split(), "symbols"
-    ),
+    **dict.fromkeys("sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum".split(), "symbols"),
     **dict.fromkeys(
         """ccol_indices_copy col_indices_copy crow_indices_copy detach_copy indices_copy row_indices_copy select_copy slice_copy
         split_copy values_copy view_as_complex_copy view_as_real_copy""".split(),
