@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "cli/device_option.h"
+
 namespace strata::cli {
 namespace {
 
@@ -38,18 +40,6 @@ void add_sample_options(CLI::App& command, SampleOptions& options, bool required
     "Its arguments, e.g. 'f(3,4), f(4), alpha=2': f(..) normal, p(..) positive, i9(..) integers, b(..) booleans");
   command.add_option("--dtype", options.dtype, "Element type of the f(..) and p(..) tensors")->capture_default_str();
   command.add_option("--device", options.device, "Where the tensors are: cpu, cuda or vgpu")->capture_default_str();
-}
-
-Device device_of_option(const std::string& name) {
-  Device named;
-  try {
-    named = device_from_name(name);
-  } catch (const Error&) {
-    fail(ErrorKind::Value, fmt::format("--device {}: no such device; `strata devices` lists them", name));
-  }
-  try {
-    return require_available(named);
-  } catch (const Error& e) { fail(ErrorKind::NotImplemented, fmt::format("--device {}: {}", name, e.what())); }
 }
 
 SampleCall::SampleCall(const SampleOptions& options) : op(&choose_record(options, sample)) {

@@ -14,9 +14,6 @@ struct SampleOptions {
 };
 void add_sample_options(CLI::App& command, SampleOptions& options, bool required);
 
-// The device that --device names. Throws Value if there is no such device, NotImplemented if it is not available.
-Device device_of_option(const std::string& name);
-
 struct SampleCall {
   // Chooses the overload that the arguments fit, and moves the tensors to the device. Throws Value if there is none.
   explicit SampleCall(const SampleOptions& options);

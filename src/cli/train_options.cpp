@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "base/error.h"
-#include "cli/sample_call.h"
+#include "cli/device_option.h"
 
 namespace strata::cli {
 namespace {

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
+#include "cli/device_option.h"
 #include "cli/sample_call.h"
 #include "dispatch/tuning.h"
 #include "dispatch/tuning_store.h"
