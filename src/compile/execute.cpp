@@ -1,7 +1,9 @@
 // Runs a graph by calling its records in order.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <optional>
+#include <unordered_map>
 
 #include "autograd/autograd.h"
 #include "compile/control.h"
@@ -30,15 +32,14 @@ std::vector<uint32_t> uses_of(const Graph& g) {
 
 class Execution {
  public:
-  Execution(const Graph& g, std::vector<uint32_t> uses, const std::vector<bool>& overwriting,
-            const std::vector<Tensor>& inputs)
-      : g_(g), values_(g.values.size()), uses_(std::move(uses)), overwriting_(&overwriting) {
+  Execution(const Graph& g, const RunPlan& plan, const std::vector<Tensor>& inputs)
+      : g_(g), values_(g.values.size()), uses_(plan.uses), plan_(&plan) {
     STRATA_CHECK(inputs.size() == g.inputs.size(), Value, "graph: expected {} inputs, found {}", g.inputs.size(),
                  inputs.size());
     find_dims(inputs);
     for (size_t i = 0; i < inputs.size(); ++i) values_[g.inputs[i]] = fitting(inputs[i], g.inputs[i]);
     for (const Graph::State& s : g.states) values_[s.id] = s.tensor;
-    overwrites_ = std::ranges::find(overwriting, true) != overwriting.end() && targets_share_nothing(inputs);
+    overwrites_ = plan.overwrites && targets_share_nothing(inputs);
   }
 
   // Of a body, whose arguments nobody else needs.
@@ -65,12 +66,13 @@ class Execution {
   std::vector<Tensor> run(const std::vector<Tensor>& inputs) {
     std::vector<Tensor> outputs = run();
     static const OpRecord& copy = find_op("copy");
-    for (const Graph::Write& w : g_.writes)
-      if (const Tensor target = target_of(w, inputs); target.get() != values_[w.value].get()) {
-        const bool leaf = target->requires_grad && !target->history;  // the program has written to it without gradients
-        const Scoped grad(thread_state.grad_mode, thread_state.grad_mode && !leaf);
-        call_inplace(copy, Args(target, values_[w.value], false));
-      }
+    for (size_t i = 0; i < g_.writes.size(); ++i) {
+      const Tensor &target = target_of(i, inputs), &value = values_[g_.writes[i].value];
+      if (target.get() == value.get()) continue;                    // written where it is
+      const bool leaf = target->requires_grad && !target->history;  // the program has written to it without gradients
+      const Scoped grad(thread_state.grad_mode, thread_state.grad_mode && !leaf);
+      call_inplace(copy, Args(target, value, false));
+    }
     return outputs;
   }
 
@@ -124,12 +126,9 @@ class Execution {
     static const OpRecord& clone = find_op("clone_strided");
     return call(clone, Args(given, IntList(type.strides)));
   }
-  Tensor target_of(const Graph::Write& w, const std::vector<Tensor>& inputs) const {
-    for (size_t i = 0; i < g_.inputs.size(); ++i)
-      if (g_.inputs[i] == w.target) return inputs[i];
-    for (const Graph::State& s : g_.states)
-      if (s.id == w.target) return s.tensor;
-    return {};
+  const Tensor& target_of(size_t write, const std::vector<Tensor>& inputs) const {
+    const auto [is_state, index] = plan_->targets[write];
+    return is_state ? g_.states[index].tensor : inputs[index];
   }
   void release(ValueId id) {
     if (--uses_[id] == 0) values_[id] = {};
@@ -137,12 +136,16 @@ class Execution {
 
   // Whether no other input or state has the memory of one that is written to.
   bool targets_share_nothing(const std::vector<Tensor>& inputs) const {
-    std::vector<const Storage*> memory;
-    for (const Tensor& t : inputs) memory.push_back(t->storage.get());
-    for (const Graph::State& s : g_.states) memory.push_back(s.tensor->storage.get());
-    std::ranges::sort(memory);
-    return std::ranges::all_of(g_.writes, [&](const Graph::Write& w) {
-      return std::ranges::equal_range(memory, target_of(w, inputs)->storage.get()).size() == 1;
+    const auto memory_of = [](const Tensor& t) { return t->storage.get(); };
+    const auto of_state = [&](const Graph::State& s) { return memory_of(s.tensor); };
+    if (!std::ranges::equal(g_.states, plan_->state_memory, {}, of_state)) return false;  // it has been replaced
+    for (const Tensor& t : inputs)
+      if (std::ranges::binary_search(plan_->written, memory_of(t))) return false;
+    return std::ranges::all_of(plan_->targets, [&](const RunPlan::Target& target) {
+      if (target.is_state) return true;
+      const Storage* memory = memory_of(inputs[target.index]);
+      return std::ranges::count(inputs, memory, memory_of) == 1 &&
+             std::ranges::find(plan_->state_memory, memory) == plan_->state_memory.end();
     });
   }
   // A tensor with a value that a call overwrites: its own, if nobody needs the old value, or can see its memory.
@@ -150,7 +153,7 @@ class Execution {
     static const OpRecord& clone = find_op("clone");
     if (thread_state.grad_mode) return call(clone, Args(t, Value()));
     const bool own = uses_[id] == 1 && t->refs.load() == 2 && t->storage && t->storage->refs.load() == 1;
-    return own || (overwrites_ && (*overwriting_)[result]) ? t : call(clone, Args(t, Value()));
+    return own || (overwrites_ && plan_->overwriting[result]) ? t : call(clone, Args(t, Value()));
   }
   // Replaces what the call overwrites by copies, which it returns: undefined for a None in a list.
   std::vector<Tensor> copy_overwritten(const Node& n, Args& args) {
@@ -367,8 +370,8 @@ class Execution {
 
   const Graph& g_;
   std::vector<Tensor> values_;
-  std::vector<uint32_t> uses_;                      // that are still to come; those of inputs and states never end
-  const std::vector<bool>* overwriting_ = nullptr;  // null: of a body, which writes to nothing
+  std::vector<uint32_t> uses_;     // that are still to come; those of inputs and states never end
+  const RunPlan* plan_ = nullptr;  // null: of a body, which writes to nothing
   bool overwrites_ = false;
   std::vector<int64_t> dims_;  // by index in Graph::dims
   // Lists that the arguments of the node that runs refer to. Reserved at once: they must not move.
@@ -379,11 +382,29 @@ class Execution {
 }  // namespace
 
 std::vector<Tensor> run(const Graph& graph, const std::vector<Tensor>& inputs) {
-  return Execution(graph, uses_of(graph), overwriting(graph), inputs).run(inputs);
+  return Execution(graph, RunPlan(graph), inputs).run(inputs);
 }
-Program::Program(Graph graph) : graph_(std::move(graph)), uses_(uses_of(graph_)), overwriting_(overwriting(graph_)) {}
+RunPlan::RunPlan(const Graph& g) : uses(uses_of(g)), overwriting(graph::overwriting(g)) {
+  std::unordered_map<ValueId, Target> places;
+  for (size_t i = 0; i < g.states.size(); ++i) {
+    places[g.states[i].id] = {true, i};
+    state_memory.push_back(g.states[i].tensor->storage.get());
+  }
+  for (size_t i = 0; i < g.inputs.size(); ++i) places[g.inputs[i]] = {false, i};
+  for (const Graph::Write& w : g.writes) {
+    targets.push_back(places.at(w.target));
+    if (targets.back().is_state) written.push_back(state_memory[targets.back().index]);
+  }
+  std::ranges::sort(written);
+  std::vector<const Storage*> all = state_memory;
+  std::ranges::sort(all);
+  const bool alone =
+    std::ranges::all_of(written, [&](const Storage* s) { return std::ranges::equal_range(all, s).size() == 1; });
+  overwrites = alone && std::ranges::find(overwriting, true) != overwriting.end();
+}
+Program::Program(Graph graph) : graph_(std::move(graph)), plan_(graph_) {}
 std::vector<Tensor> Program::run(const std::vector<Tensor>& inputs) const {
-  return Execution(graph_, uses_, overwriting_, inputs).run(inputs);
+  return Execution(graph_, plan_, inputs).run(inputs);
 }
 
 }  // namespace strata::graph

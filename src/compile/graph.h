@@ -120,6 +120,20 @@ class STRATA_API OtherResult : public Error {
 // Calls the records in order, and returns the outputs. Inputs must have the dtypes, shapes and devices of the capture, up to the
 // dimensions that vary; other strides are copied first. Values are released after their last use. Gradients are recorded as in eager calls.
 STRATA_API std::vector<Tensor> run(const Graph& graph, const std::vector<Tensor>& inputs);
+// What runs need to know of a graph besides.
+struct RunPlan {
+  std::vector<uint32_t> uses;     // of each value
+  std::vector<bool> overwriting;  // by value, see overwriting()
+  bool overwrites = false;        // at least one
+  struct Target {
+    bool is_state;
+    size_t index;  // among the states or the inputs
+  };
+  std::vector<Target> targets;               // of each write
+  std::vector<const Storage*> state_memory;  // in the order of the states
+  std::vector<const Storage*> written;       // the part of it that writes go to, sorted
+  explicit RunPlan(const Graph& graph);
+};
 // The same for a graph that is run often: what does not depend on the inputs is computed once.
 class STRATA_API Program {
  public:
@@ -129,8 +143,7 @@ class STRATA_API Program {
 
  private:
   Graph graph_;
-  std::vector<uint32_t> uses_;     // of each value
-  std::vector<bool> overwriting_;  // likewise
+  RunPlan plan_;
 };
 
 // One graph for all sizes, of captures of one program that differ in the sizes of inputs. points[k] has the sizes of `dims` in

@@ -51,12 +51,13 @@ std::vector<bool> overwriting(const Graph& g) {
     });
   // Of these, the ones that end up in the input or state whose memory they were written to.
   std::vector<bool> in_place(g.values.size(), false);
+  std::vector<uint32_t> writes(g.values.size(), 0);  // of values of a root
+  for (const Graph::Write& w : g.writes) ++writes[sharing.root(w.value)];
   for (const Graph::Write& w : g.writes) {
     ValueId id = w.value;
     while (id != w.target && replaced[id] != kNoValue) id = replaced[id];
-    const auto same = [&](const Graph::Write& o) { return sharing.root(o.value) == sharing.root(w.value); };
-    const bool returned = last[sharing.root(w.value)] == kReturned;
-    if (id != w.target || returned || std::ranges::count_if(g.writes, same) != 1) continue;
+    const ValueId root = sharing.root(w.value);
+    if (id != w.target || last[root] == kReturned || writes[root] != 1) continue;
     for (id = w.value; id != w.target; id = replaced[id]) in_place[id] = true;
   }
   return in_place;

@@ -45,11 +45,10 @@ void Recorder::goes_back(const TapeNode& n) {
       if (n.order >= first && n.order < end)
         why =
           "computes the gradient of cond, while_loop or scan itself, which a graph cannot hold; take the gradient of "
-          "what "
-          "it returns";
+          "what it returns";
   }
   if (is_recent && why.empty() && !n.custom())
-    for (const Ref<Storage>& memory : saved_by({.nodes = {&n}, .freed = nullptr, .beyond_ops = {}}))
+    for (const Ref<Storage>& memory : saved_by(n))
       if (memory && !knows(memory.get()))
         why = fmt::format(
           "computes a gradient of {} from a value that was computed inside of a composite; capture it with "

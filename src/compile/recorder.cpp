@@ -64,6 +64,7 @@ ValueId Recorder::add_input(const Tensor& t, std::string name) {
   const ValueId id = new_value(type_of(*t), t->requires_grad, std::move(name));
   graph_.inputs.push_back(id);
   define_memory(*t, id);
+  place_of_given_.try_emplace(t.get(), given_.size());
   given_.push_back({t.get(), id});
   return id;
 }
@@ -73,7 +74,9 @@ void Recorder::add_state(const Tensor& t, std::string name, bool named) {
   const ValueId id = new_value(type_of(*t), t->requires_grad, std::move(name));
   graph_.states.push_back({id, t, named});
   define_memory(*t, id);
-  if (named) given_.push_back({t.get(), id});
+  if (!named) return;
+  place_of_given_.try_emplace(t.get(), given_.size());
+  given_.push_back({t.get(), id});
 }
 
 Graph Recorder::finish(const std::vector<Tensor>& outputs) {
@@ -174,23 +177,24 @@ void Recorder::reads(const Storage* memory, const char* why) {
 void Recorder::looks_at_grad(const TensorImpl& t) {
   if (outer_ && careful_) object(ErrorKind::NotImplemented, part_ + " uses the .grad of a tensor" + at(program_line()));
   if (!lenient_ || !refused_.empty()) return;
-  const auto at = static_cast<size_t>(std::ranges::find(given_, &t, &Given::tensor) - given_.begin());
-  if (at == given_.size()) {
+  const auto found = place_of_given_.find(&t);
+  if (found == place_of_given_.end()) {
     if (const ValueId owner = owner_of(t); owner != kNoValue && is_constant(owner))
       refuse("uses the .grad of a tensor that is neither an argument nor a part of what the function refers to");
     return;
   }
-  if (given_[at].looked_at) return;
-  given_[at].looked_at = true;
+  Given& given = given_[found->second];
+  if (given.looked_at) return;
+  given.looked_at = true;
   const Tensor grad = t.shared_grad();
   if (!grad) return;
   if (!grad->storage || memories_.contains(grad->storage.get()))
     return refuse("uses the .grad of a tensor that it also finds elsewhere, or that has no memory of its own");
   if (!covers_its_storage(*grad)) return refuse("uses the .grad of a tensor that is a part of other memory");
-  const ValueId id = new_value(type_of(*grad), grad->requires_grad, graph_.values[given_[at].id].name + ".grad");
+  const ValueId id = new_value(type_of(*grad), grad->requires_grad, graph_.values[given.id].name + ".grad");
   graph_.inputs.push_back(id);
   define_memory(*grad, id);
-  given_[at].grad = id;
+  given.grad = id;
 }
 void Recorder::sets_generator() {
   const std::string what = fmt::format("sets the seed or the state of a generator{}", at(program_line()));
@@ -356,7 +360,7 @@ ValueId Recorder::value_for_use(const TensorImpl& t, bool returned) {
     return id;
   }
   if (!recorded_[id]) {
-    const bool is_given = std::ranges::find(given_, &t, &Given::tensor) != given_.end();
+    const bool is_given = place_of_given_.contains(&t);
     Recorder* root = this;
     while (root->outer_) root = root->outer_;
     if (root->lost_.empty() && (returned ? careful_ : is_given || t.history))

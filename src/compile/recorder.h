@@ -2,6 +2,7 @@
 #pragma once
 #include <map>
 #include <set>
+#include <unordered_map>
 
 #include "compile/capture.h"
 #include "compile/control.h"
@@ -145,6 +146,7 @@ class Recorder final : public Observer {
   size_t sweep_at_ = 64;  // as many memories
   std::vector<View> without_memory_;
   std::vector<Given> given_;
+  std::unordered_map<const TensorImpl*, size_t> place_of_given_;
   std::vector<bool> recorded_;  // by value: whether a run gives it with requires_grad
   Node pending_;
   std::vector<Target> targets_;  // of the pending call

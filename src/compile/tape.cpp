@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <set>
 
 #include "autograd/saved_hooks.h"
@@ -26,7 +27,6 @@ Tape tape_of(std::span<const Tensor> results, uint64_t first_order) {
   while (!open.empty()) {
     const TapeNode* n = open.back();
     open.pop_back();
-    tape.nodes.push_back(n);
     const bool freed = n->readers.load(std::memory_order_acquire) & TapeNode::kFreed;
     if (freed && (!tape.freed || tape.freed->order < n->order)) tape.freed = n;
     if (n->custom()) tape.beyond_ops = fmt::format("records a gradient that is no op's ({})", n->name());
@@ -38,23 +38,17 @@ Tape tape_of(std::span<const Tensor> results, uint64_t first_order) {
   return tape;
 }
 
-std::vector<Ref<Storage>> saved_by(const Tape& tape) {
+std::vector<Ref<Storage>> saved_by(const TapeNode& n) {
   std::vector<Ref<Storage>> memory;
-  const auto add = [&](const TensorImpl& t) {
-    if (t.storage) memory.push_back(t.storage);
+  const auto add = [&](const Tensor& t) {
+    if (t && t->storage) memory.push_back(t->storage);
   };
-  for (const TapeNode* n : tape.nodes) {
-    for (const Value& v : n->args.view()) {
-      if (v.tag == Tag::Tensor) add(*v.tensor);
-      if (v.tag != Tag::Tensors) continue;
-      for (const Tensor& t : v.tensor_list())
-        if (t) add(*t);
-    }
-    for (const Tensor& t : n->results)
-      if (t) add(*t);
-    for (const Tensor& t : n->more_results)
-      if (t) add(*t);
+  for (const Value& v : n.args.view()) {
+    if (v.tag == Tag::Tensor && v.tensor->storage) memory.push_back(v.tensor->storage);
+    if (v.tag == Tag::Tensors) std::ranges::for_each(v.tensor_list(), add);
   }
+  std::ranges::for_each(n.results, add);
+  std::ranges::for_each(n.more_results, add);
   return memory;
 }
 

@@ -13,14 +13,13 @@ uint64_t next_order();  // the order that the next node on this thread's tape ge
 
 // The tape of results since then.
 struct Tape {
-  std::vector<const TapeNode*> nodes;
   // backward() has used it: the first node that another backward() finds without what it had saved.
   const TapeNode* freed = nullptr;
   // What a graph would not record: functions of the user, hooks, retained gradients. Empty: nothing.
   std::string beyond_ops;
 };
 Tape tape_of(std::span<const Tensor> results, uint64_t first_order);
-// The memory of what its nodes have saved.
-std::vector<Ref<Storage>> saved_by(const Tape& tape);
+// The memory of what a node has saved.
+std::vector<Ref<Storage>> saved_by(const TapeNode& n);
 
 }  // namespace strata::graph

@@ -139,3 +139,23 @@ def trained_network(wrap, device="cpu", steps=10):
 
         losses.append(wrap(step)())
     return losses, [p.detach() for p in net.parameters()]
+
+
+def with_gradients(run):
+    """The program of two tensors that calls `run`, and returns a loss of all that it keeps and the gradients of both."""
+
+    def train(x, w):
+        leaves = [x.clone().requires_grad_(), w.clone().requires_grad_()]
+        kept, last = run(*leaves)
+        floats = [k.mean() for k in [*kept, last] if k.is_floating_point()]
+        loss = sum(floats[1:], floats[0])
+        if loss.requires_grad:
+            loss.backward()
+        return loss, [t.grad for t in leaves if t.grad is not None]
+
+    return train
+
+
+def same_bits(a, b):
+    assert a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride() and a.requires_grad == b.requires_grad
+    return strata.equal(*(t.detach().reshape(-1).view(strata.uint8) for t in (a, b)))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import strata
-from compiled_programs import bits, row_program
+from compiled_programs import bits, row_program, with_gradients
 from strata import _C
 
 F = strata.nn.functional
@@ -48,14 +48,7 @@ def test_gradients_of_random_programs(seed):
     run = row_program(seed)
     shape = [s for s in SHAPES if 0 not in s][seed % (len(SHAPES) - 2)]
 
-    def train(x, w):
-        leaves = [x.clone().requires_grad_(), w.clone().requires_grad_()]
-        kept, last = run(*leaves)
-        floats = [k.mean() for k in [*kept, last] if k.is_floating_point()]
-        loss = sum(floats[1:], floats[0])
-        if loss.requires_grad:
-            loss.backward()
-        return loss, [t.grad for t in leaves if t.grad is not None]
+    train = with_gradients(run)
 
     for dtype in (strata.float32, strata.bfloat16):
 

@@ -8,16 +8,14 @@ import builtins
 import copy
 import dataclasses
 import functools
-import gc
 import random
-import threading
 import types
 import typing
-import weakref
 
 import pytest
 import strata
 import strata.nn.functional as F
+from compiled_programs import same_bits
 from strata import nn
 
 CASES = {}
@@ -30,11 +28,6 @@ def case(function):
 
 def tensors_of(tree):
     return [t for t in strata.utils._pytree.tree_leaves(tree) if isinstance(t, strata.Tensor)]
-
-
-def same_bits(a, b):
-    assert a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride() and a.requires_grad == b.requires_grad
-    return strata.equal(*(t.detach().reshape(-1).view(strata.uint8) for t in (a, b)))
 
 
 class Checked:
@@ -691,153 +684,3 @@ def parametrized(monkeypatch):
 @pytest.mark.parametrize("name", CASES)
 def test_as_plain_calls(name, monkeypatch):
     CASES[name](monkeypatch)
-
-
-def gradient_after(f, x):
-    x = x.detach().clone().requires_grad_()
-    results = f(x)
-    flags = [t.requires_grad for t in results]
-    total = sum(t.sum() for t in results if t.requires_grad)
-    return flags, x.tolist(), strata.autograd.grad(total, x)[0].tolist() if any(flags) else None
-
-
-def test_gradients_that_a_program_cuts_or_starts():
-    """detach(), .data, writes without gradients and requires_grad_(): replayed calls have the gradients of plain ones."""
-
-    def detached(x):
-        sought = x.detach()
-        strata.searchsorted(x.flatten(), sought)  # calls an op that returns it
-        return x * x.detach(), x.detach(), (x.detach() * 2 + x).sum(), (x * 3).data * x, sought
-
-    def used_in_place(x):
-        y = x * 2
-        y.detach().mul_(3)
-        return y * x, y
-
-    def written(x):
-        with strata.no_grad():
-            x.mul_(2)
-        return (x * x,)
-
-    def written_in_part(x):
-        with strata.no_grad():
-            x[0] = 5
-        return (x * x,)
-
-    def written_at_the_end(x):
-        y = x * x
-        x.detach().add_(1)
-        return (y,)
-
-    def started(x):
-        return x.detach().exp().requires_grad_(), x * 1
-
-    def inside(x):
-        w = (x * 2).detach().requires_grad_()
-        (g,) = strata.autograd.grad((w * w).sum(), w)
-        return (x * g,)
-
-    for f, replays in (
-        (detached, True),
-        (used_in_place, False),
-        (written, False),
-        (written_in_part, False),
-        (written_at_the_end, None),
-        (started, False),
-        (inside, True),
-    ):
-        fast = strata.compile(f, replay=True)
-        for k in range(6):
-            x = strata.arange(1.0, 5.0) + k
-            want = got = None
-            try:
-                want = gradient_after(f, x)
-            except RuntimeError as error:
-                want = str(error)
-            try:
-                got = gradient_after(fast, x)
-            except RuntimeError as error:
-                got = str(error)
-            assert got == want, f.__name__
-        (graph,) = fast.variants().graphs
-        if replays is not None:
-            assert (graph["replayed"] > 0) == replays, (f.__name__, graph["refused"])
-
-
-def test_an_audit_finds_what_is_not_guarded():
-    hidden = {1.0}  # the contents of sets are not guarded
-    f = strata.compile(lambda x: x * next(iter(hidden)), replay=True)
-    f(X), f(X), f(X)
-    hidden.clear()
-    hidden.add(2.0)
-    with pytest.raises(RuntimeError, match=r"audit.*mul at test_replay.py:\d+ got other=2"):
-        f(X)
-    assert same_bits(f(X), X * 2)  # from now on the function runs
-
-
-def test_fullgraph_names_the_line():
-    f = strata.compile(lambda x: x * x.sum().item(), replay=True, fullgraph=True)
-    with pytest.raises(RuntimeError, match=r"fullgraph=True.*reads values.*test_replay.py"):
-        f(X)
-
-
-def test_the_mode_of_pytorch_replays():
-    f = strata.compile(lambda x: x + 1, mode="reduce-overhead")
-    for _ in range(4):
-        f(X)
-    assert f.variants().graphs[0]["replayed"] == 1 and "1 of 4 calls" in str(f.variants())
-    assert "replay=True" in str(strata.compile(lambda x: x).variants())
-
-
-def test_copies_record_their_own_graphs():
-    f = strata.compile(nn.Linear(4, 4), replay=True)
-    for _ in range(4):
-        f(X)
-    twin = copy.deepcopy(f)
-    assert same_bits(twin(X), f(X)) and len(twin.variants().graphs) == 1
-    assert twin.variants().graphs[0]["replayed"] == 0
-
-
-def test_graphs_are_released_with_their_function():
-    net = nn.Linear(4, 4)
-    net.compiled = strata.compile(net.forward, replay=True)  # a cycle
-    for _ in range(4):
-        net.compiled(X)
-    gone = weakref.ref(net)
-    del net
-    gc.collect()
-    assert gone() is None
-
-
-def test_threads_share_a_function():
-    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
-    f, wrong = strata.compile(net, replay=True), []
-
-    def work(k):
-        for n in range(50):
-            x = X + n + k
-            if not strata.equal(f(x), net(x)):
-                wrong.append((k, n))
-
-    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
-    for t in threads:
-        t.start()
-    for t in threads:
-        t.join()
-    assert not wrong
-
-
-def test_on_the_virtual_gpu():
-    net = nn.Sequential(nn.Linear(4, 4), nn.GELU()).to("vgpu")
-    f = strata.compile(net, replay=True)
-    x = X.to("vgpu")
-    for step in range(6):
-        assert same_bits(f(x + step).cpu(), net(x + step).cpu())
-    assert f.variants().graphs[0]["replayed"] == 3
-
-
-def test_large_pointwise_ops_are_still_fused():
-    f = strata.compile(lambda x: (x * 2 + 1).tanh() * x, replay=True)
-    x = strata.randn(300, 300)
-    for _ in range(6):
-        assert same_bits(f(x), (x * 2 + 1).tanh() * x)
