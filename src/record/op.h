@@ -384,8 +384,7 @@ struct RareModes {
   bool inference_mode = false;
   bool anomaly_mode = false;
   uint8_t autocast = 0;  // mask of the device types that autocast is on for; see dispatch/autocast.h
-  uint8_t observed =
-    0;  // an Observer sees the calls of this thread; 2: those inside composites too (dispatch/observer.h)
+  uint8_t observed = 0;  // an Observer sees the calls of this thread: its `inside_composites` (dispatch/observer.h)
   bool any_rare_mode() const { return std::bit_cast<uint32_t>(*this) != 0; }
 };
 struct ThreadState : RareModes {
