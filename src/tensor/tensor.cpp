@@ -8,6 +8,7 @@
 namespace strata {
 
 void TensorImpl::destroy(TensorImpl* t) {
+  static_assert(sizeof(TensorImpl) == 240, "a member is new: if it owns something, owns_more has to know it");
   const auto bits = [](const void* p) { return reinterpret_cast<uintptr_t>(p); };
   const bool owns_more = (bits(t->history.get()) | bits(t->grad.get()) | bits(t->base.get()) | bits(t->extra.get()) |
                           bits(t->write_counter.get()) | (bits(t->shape) ^ bits(t->inline_dims_))) != 0;
