@@ -398,8 +398,10 @@ RunPlan::RunPlan(const Graph& g) : uses(uses_of(g)), overwriting(graph::overwrit
   std::ranges::sort(written);
   std::vector<const Storage*> all = state_memory;
   std::ranges::sort(all);
-  const bool alone =
-    std::ranges::all_of(written, [&](const Storage* s) { return std::ranges::equal_range(all, s).size() == 1; });
+  const bool alone = std::ranges::all_of(written, [&](const Storage* memory) {
+    const auto [first, end] = std::equal_range(all.begin(), all.end(), memory);
+    return end - first == 1;
+  });
   overwrites = alone && std::ranges::find(overwriting, true) != overwriting.end();
 }
 Program::Program(Graph graph) : graph_(std::move(graph)), plan_(graph_) {}

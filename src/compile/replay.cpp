@@ -278,8 +278,11 @@ bool Recording::gradients_fit(std::span<const Tensor> inputs) const {
     memory.push_back(grad->storage.get());
   }
   std::ranges::sort(memory);
-  return std::ranges::all_of(
-    grads, [&](const auto& g) { return std::ranges::equal_range(memory, g->storage.get()).size() == 1; });
+  return std::ranges::all_of(grads, [&](const auto& g) {
+    const auto [first, end] =
+      std::equal_range(memory.begin(), memory.end(), static_cast<const Storage*>(g->storage.get()));
+    return end - first == 1;
+  });
 }
 
 bool Recording::audit_is_due() {
