@@ -21,6 +21,10 @@ FetchContent_Declare(GTest GIT_REPOSITORY https://github.com/google/googletest.g
   GIT_TAG 58d77fa8070e8cec2dc1ed015d66b454c8d78850 # 1.12.1
   FIND_PACKAGE_ARGS 1.12)
 
+FetchContent_Declare(zstd GIT_REPOSITORY https://github.com/facebook/zstd.git
+  GIT_TAG 945f27758c0fd67b636103a38dbf050266c6b90a # 1.5.4
+  SOURCE_SUBDIR build/cmake)
+
 set(HWY_ENABLE_TESTS OFF CACHE INTERNAL "")
 set(HWY_ENABLE_EXAMPLES OFF CACHE INTERNAL "")
 set(HWY_ENABLE_CONTRIB OFF CACHE INTERNAL "")
@@ -65,6 +69,25 @@ else()
     target_link_libraries(strata_hwy PUBLIC strata_hwy_headers)
   endif()
 endif()
+
+# zstd: the decoder as a static archive, since every start of a shared one costs time, and the program that packs kernels.
+find_library(STRATA_LIBZSTD_STATIC libzstd.a)
+find_path(STRATA_ZSTD_INCLUDE zstd.h)
+find_program(STRATA_ZSTD zstd)
+mark_as_advanced(STRATA_LIBZSTD_STATIC STRATA_ZSTD_INCLUDE STRATA_ZSTD)
+add_library(strata_zstd INTERFACE)
+if(STRATA_LIBZSTD_STATIC AND STRATA_ZSTD_INCLUDE AND STRATA_ZSTD)
+  target_include_directories(strata_zstd SYSTEM INTERFACE ${STRATA_ZSTD_INCLUDE})
+  target_link_libraries(strata_zstd INTERFACE ${STRATA_LIBZSTD_STATIC})
+else()
+  set(ZSTD_BUILD_SHARED OFF CACHE INTERNAL "")
+  set(ZSTD_BUILD_PROGRAMS ON CACHE INTERNAL "")
+  FetchContent_MakeAvailable(zstd)
+  set(STRATA_ZSTD $<TARGET_FILE:zstd>)
+  target_include_directories(strata_zstd SYSTEM INTERFACE ${zstd_SOURCE_DIR}/lib)
+  target_link_libraries(strata_zstd INTERFACE libzstd_static)
+endif()
+
 # Only AVX2, AVX-512 (AVX3) and the baseline are compiled: off are AVX10 and the later AVX-512 variants (bits 3 to 7),
 # SSE4 (11) and SSSE3 (12). Bits, since not every Highway version knows every name. Bits 15 and up belong to other
 # architectures. With STRATA_SIMD=native only the better of AVX-512 (bit 8) and AVX2 (bit 9) that this machine has is left,

@@ -72,11 +72,8 @@ endif()
 
 set(STRATA_KERNELS_FROM "" CACHE PATH "The folder kernels/ of a build tree of the same sources and architectures, to embed what it compiled; other kernels are compiled here")
 
-# Comments and indentation are a twelfth of the PTX.
-find_program(STRATA_SED sed)
-mark_as_advanced(STRATA_SED)
-
-# Writes the source whose object holds all kernels, and adds it to a layer.
+# Writes the source whose object holds all kernels, and adds it to a layer. They lie there as two zstd frames per .cu file, the
+# PTX and the machine code, unpacked when a kernel of the file is first launched: a tenth of their size.
 function(strata_embed_kernels target)
   set(out ${PROJECT_BINARY_DIR}/kernels)
   file(MAKE_DIRECTORY ${out})
@@ -85,6 +82,10 @@ function(strata_embed_kernels target)
   set(declarations "")
   set(images "")
   set(files "")
+  set(level -19)
+  if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+    set(level -1)
+  endif()
   if(STRATA_CUDA)
     file(GLOB_RECURSE files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cu)
   endif()
@@ -102,18 +103,15 @@ function(strata_embed_kernels target)
           "-DLEGACY=${cuda_legacy}" "-DLEGACY_INCLUDES=${cuda_legacy_includes}" -P ${PROJECT_SOURCE_DIR}/cmake/CompileKernel.cmake
         COMMENT "Compiling kernels of ${name}.cu" VERBATIM)
     endif()
-    set(ptx ${base}.ptx)
-    if(STRATA_SED AND NOT CMAKE_BUILD_TYPE STREQUAL "Debug")
-      set(ptx ${out}/${name}.short.ptx)
-      add_custom_command(OUTPUT ${ptx} DEPENDS ${base}.ptx VERBATIM
-        COMMAND ${STRATA_SED} -E -e "s,[[:blank:]]*//.*,," -e "s,^[[:blank:]]*,," -e "/^$/d" -e "s,[[:blank:]]+, ,g"
-          -e "s/, /,/g" -e "s,[$]L__BB,L,g" -e "s,[A-Za-z_$][A-Za-z0-9_$]*_param_([0-9]+),p\\1,g" ${base}.ptx > ${ptx})
-    endif()
-    string(APPEND data "  \".balign 64\\nstrata_ptx_${name}: .incbin \\\"${ptx}\\\"\\n.byte 0\\n\"\n"
-      "  \".balign 64\\nstrata_fatbin_${name}: .incbin \\\"${base}.fatbin\\\"\\nstrata_end_${name}:\\n\"\n")
+    set(packed ${out}/${name}.ptx.zst ${out}/${name}.fatbin.zst)
+    add_custom_command(OUTPUT ${packed} DEPENDS ${base}.ptx ${base}.fatbin VERBATIM
+      COMMAND ${STRATA_ZSTD} -q -f ${level} --check ${base}.ptx -o ${out}/${name}.ptx.zst
+      COMMAND ${STRATA_ZSTD} -q -f ${level} --check ${base}.fatbin -o ${out}/${name}.fatbin.zst)
+    string(APPEND data "  \"strata_ptx_${name}: .incbin \\\"${out}/${name}.ptx.zst\\\"\\n\"\n"
+      "  \"strata_fatbin_${name}: .incbin \\\"${out}/${name}.fatbin.zst\\\"\\nstrata_end_${name}:\\n\"\n")
     string(APPEND declarations "extern \"C\" const char strata_ptx_${name}[], strata_fatbin_${name}[], strata_end_${name}[];\n")
-    string(APPEND rows "    {\"${name}\", strata_ptx_${name}, strata_fatbin_${name}, strata_end_${name}},\n")
-    list(APPEND images ${ptx} ${base}.fatbin)
+    string(APPEND rows "    {\"${name}\", {strata_ptx_${name}, strata_fatbin_${name}}, {strata_fatbin_${name}, strata_end_${name}}},\n")
+    list(APPEND images ${packed})
   endforeach()
   string(REPLACE ";" " " archs "${cuda_archs}")
   if(STRATA_CUDA_LEGACY)

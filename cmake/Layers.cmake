@@ -53,7 +53,7 @@ function(strata_add_layer layer)
   target_include_directories(strata_${layer} PRIVATE ${STRATA_INCLUDE_DIRS})
   target_compile_options(strata_${layer} PRIVATE ${ARG_OPTIONS})
   target_link_libraries(strata_${layer} PRIVATE
-    strata_flags $<BUILD_INTERFACE:strata_fmt> strata_hwy nlohmann_json::nlohmann_json Threads::Threads ZLIB::ZLIB)
+    strata_flags $<BUILD_INTERFACE:strata_fmt> strata_hwy nlohmann_json::nlohmann_json Threads::Threads ZLIB::ZLIB $<BUILD_INTERFACE:strata_zstd>)
   strata_needs_generated(strata_${layer})
   strata_precompile(strata_${layer} ${ARG_PRECOMPILE})
   if(ARG_TOGETHER)

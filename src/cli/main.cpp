@@ -32,7 +32,17 @@ void print_build_info() {
   const bool kernels = !cuda::images().empty();
   fmt::print("strata {}\ncompiler    g++ {}\nback ends   cpu{}\nops         {}\n", STRATA_VERSION, __VERSION__,
              kernels ? ", cuda, vgpu" : "", all_ops().size());
-  if (kernels) fmt::print("kernels     PTX, and machine code for sm_{}\n", cuda::built_architectures());
+  if (!kernels) return;
+  size_t packed = 0, ptx = 0, machine = 0;
+  for (const cuda::Image& image : cuda::images()) {
+    packed += image.ptx.bytes.size() + image.machine.bytes.size();
+    ptx += image.ptx.unpacked_bytes();
+    machine += image.machine.unpacked_bytes();
+  }
+  const auto mb = [](size_t bytes) { return static_cast<double>(bytes) / 1e6; };
+  fmt::print("kernels     {} files: PTX {:.1f} MB", cuda::images().size(), mb(ptx));
+  if (machine) fmt::print(", machine code for sm_{} {:.1f} MB", cuda::built_architectures(), mb(machine));
+  fmt::print("; {:.1f} MB packed\n", mb(packed));
 }
 
 int run(int argc, char** argv) {

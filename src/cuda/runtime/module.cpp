@@ -32,9 +32,11 @@ driver::CUmodule Modules::load(const std::string& file) {
   driver::CUmodule module = nullptr;
   // Machine code if there is some for this device; the driver decides. The virtual GPU only reads PTX.
   driver::CUresult r = driver::kNoBinaryForGpu;
-  if (gpu_.runtime.type == DeviceType::Cuda && image->fatbin != image->end && !std::getenv("STRATA_CUDA_FORCE_PTX"))
-    r = t.cuModuleLoadData(&module, image->fatbin);
-  if (r == driver::kNoBinaryForGpu || r == driver::kInvalidImage) return load_ptx(gpu_, cache_, file, image->ptx);
+  if (gpu_.runtime.type == DeviceType::Cuda && !std::getenv("STRATA_CUDA_FORCE_PTX"))
+    if (const std::string machine = image->machine.unpack(image->name); !machine.empty())
+      r = t.cuModuleLoadData(&module, machine.data());
+  if (r == driver::kNoBinaryForGpu || r == driver::kInvalidImage)
+    return load_ptx(gpu_, cache_, file, image->ptx.unpack(image->name));
   gpu_.check(r, "load kernels");
   return module;
 }

@@ -92,7 +92,7 @@ struct PtxCompiled : ::testing::Test {
     const auto image =
       std::find_if(all.begin(), all.end(), [](const Image& i) { return std::string_view(i.name) == "copy"; });
     ASSERT_NE(image, all.end());
-    driver::CUmodule module = load_ptx(runtime[0], cache, "copy", image->ptx);
+    driver::CUmodule module = load_ptx(runtime[0], cache, "copy", image->ptx.unpack(image->name));
     driver::CUfunction function = nullptr;
     EXPECT_EQ(recorder.table().cuModuleGetFunction(&function, module, "Copy_f32"), driver::kSuccess);
     EXPECT_EQ(recorder.table().cuModuleUnload(module), driver::kSuccess);
