@@ -17,8 +17,10 @@ struct Choice {
 };
 
 uint32_t shared_bytes(int64_t columns, int64_t weight_rows) {
-  const int64_t sums = int64_t{kRecurrentWarps} * kRecurrentRows * (columns + 16);
-  return static_cast<uint32_t>((int64_t{kRecurrentChunk} * kRecurrentPad + sums + columns * weight_rows) * 4);
+  const int count = static_cast<int>(columns);
+  const int64_t sums = int64_t{kRecurrentWarps} * kRecurrentRows * recurrent_stride(count);
+  const int64_t factors = int64_t{2} * recurrent_chunk(count) * kRecurrentPad;
+  return static_cast<uint32_t>((factors + sums + columns * weight_rows) * 4);
 }
 
 Choice choose(const RecurrentSizes& s, bool backward, const Properties& gpu) {
@@ -75,6 +77,9 @@ const Function& kernel_of(RecurrentCell cell, bool backward, int32_t units) {
 }
 
 void run_steps(const RecurrentSizes& s, bool backward, const Choice& choice, RecurrentParams& p, const Call& c) {
+  // Forward, the states are multiplied; backward, the gradients of the products.
+  const uint64_t begins = backward ? p.products : p.output | p.h0;
+  p.quads = begins % 16 == 0 && (backward ? gates_of(s.cell) * s.hidden : s.hidden) % 4 == 0;
   const Stream stream = stream_of(c.out().device());
   const Function& kernel = kernel_of(s.cell, backward, choice.units);
   const Grid grid{static_cast<uint32_t>(choice.blocks), static_cast<uint32_t>(choice.parts)};

@@ -14,6 +14,7 @@ namespace {
 
 template <RecurrentCell kCell> constexpr int kGatesOf = gates_of(kCell);
 template <RecurrentCell kCell> constexpr int kKeptOf = kept_of(kCell);
+template <int kColumns> constexpr int kChunkOf = recurrent_chunk(kColumns);
 
 __device__ __forceinline__ float logistic(float x) { return 1.f / (1.f + exp(-x)); }
 
@@ -22,68 +23,94 @@ __device__ __forceinline__ float logistic(float x) { return 1.f / (1.f + exp(-x)
 // All blocks of this part of the batch have finished `steps` steps.
 __device__ __forceinline__ void wait_for(const RecurrentParams& p, int steps) {
   if (threadIdx.x == 0) {
-    const auto* done = reinterpret_cast<const volatile uint32_t*>(p.done) + blockIdx.y;
-    while (*done < uint32_t(steps) * gridDim.x) {}
-    __threadfence();
+    const uint32_t* counter = reinterpret_cast<const uint32_t*>(p.done) + blockIdx.y;
+    uint32_t done;
+    do asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(done) : "l"(counter) : "memory");
+    while (done < uint32_t(steps) * gridDim.x);
   }
   __syncthreads();
 }
+// The barrier orders what the block wrote before the release of its first thread.
 __device__ __forceinline__ void finish_step(const RecurrentParams& p) {
-  __threadfence();
   __syncthreads();
-  if (threadIdx.x == 0) atomicAdd(reinterpret_cast<uint32_t*>(p.done) + blockIdx.y, 1u);
+  uint32_t* counter = reinterpret_cast<uint32_t*>(p.done) + blockIdx.y;
+  if (threadIdx.x == 0) asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
 }
 
 // --- the product --------------------------------------------------------------------------------------------------
 //
 // out[row][column] += sum over k of factors[k][row] weights[k][column], for kRecurrentRows rows and kColumns columns. A warp
-// takes every eighth part of a chunk of k, a lane kLaneRows x kLaneColumns sums.
+// takes every eighth part of a chunk of k. So that a lane has many sums for each number it reads, few lanes share the
+// tile, and groups of them share the part of the warp.
 template <int kColumns> struct Tile {
-  static constexpr int kLaneColumns = kColumns % 3 == 0 ? 3 : kColumns >= 32 ? 4 : kColumns / 8;
-  static constexpr int kLanesAcross = kColumns / kLaneColumns;
-  static constexpr int kLaneRows = kRecurrentRows / (32 / kLanesAcross);
-  static constexpr int kStride = kColumns + 16;  // of a row of sums
-  static_assert(kLaneRows % 4 == 0 && kLaneRows * 32 / kLanesAcross == kRecurrentRows);
+  static constexpr int kLaneRows = 8, kVector = kColumns % 3 == 0 ? 2 : 4;  // columns that lie side by side
+  static constexpr int kVectors = kColumns % 3 == 0 ? 3 : 2, kLaneColumns = kVector * kVectors;
+  static constexpr int kAcross = kColumns / kLaneColumns, kLanes = kAcross * (kRecurrentRows / kLaneRows);
+  static constexpr int kGroups = 32 / kLanes, kSums = kLaneRows * kLaneColumns;
+  static constexpr int kKept = kSums / kGroups;  // of the sums over all groups, those that this lane has in the end
+  static constexpr int kStride = recurrent_stride(kColumns);
+  static_assert(kLanes * kGroups == 32 && kKept % kVector == 0);
 
-  float sum[kLaneRows][kLaneColumns];
+  float sum[kSums];
+
+  // Of vector i. The vectors of a lane are apart, so that those of neighbours are side by side.
+  static __device__ __forceinline__ int column(int i) {
+    return i * (kColumns / kVectors) + int(threadIdx.x) % kLanes % kAcross * kVector;
+  }
+  static __device__ __forceinline__ int row() { return int(threadIdx.x) % kLanes / kAcross * kLaneRows; }
+  static __device__ __forceinline__ int group() { return int(threadIdx.x) % 32 / kLanes; }
 
   __device__ __forceinline__ void clear() {
 #pragma unroll
-    for (auto& row : sum)
-#pragma unroll
-      for (float& s : row) s = 0;
+    for (float& s : sum) s = 0;
   }
   __device__ __forceinline__ void add(const float* factors, const float* weights, int count) {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int row = lane / kLanesAcross * kLaneRows, column = lane % kLanesAcross * kLaneColumns;
-    const int part = (count + kRecurrentWarps - 1) / kRecurrentWarps, begin = warp * part,
-              end = min(begin + part, count);
+    const int part = (count + kRecurrentWarps * kGroups - 1) / (kRecurrentWarps * kGroups) * kGroups;
+    const int begin = int(threadIdx.x) / 32 * part, end = min(begin + part, count), first = row();
 #pragma unroll 4
-    for (int k = begin; k < end; ++k) {
+    for (int k = begin + group(); k < end; k += kGroups) {
       float f[kLaneRows], w[kLaneColumns];
 #pragma unroll
       for (int r = 0; r < kLaneRows; r += 4)
-        *reinterpret_cast<float4*>(f + r) = *reinterpret_cast<const float4*>(factors + k * kRecurrentPad + row + r);
-      if constexpr (kLaneColumns == 4)
-        *reinterpret_cast<float4*>(w) = *reinterpret_cast<const float4*>(weights + k * kColumns + column);
-      else
+        *reinterpret_cast<float4*>(f + r) = *reinterpret_cast<const float4*>(factors + k * kRecurrentPad + first + r);
 #pragma unroll
-        for (int c = 0; c < kLaneColumns; ++c) w[c] = weights[k * kColumns + column + c];
+      for (int i = 0; i < kVectors; ++i) {
+        const float* from = weights + k * kColumns + column(i);
+        if constexpr (kVector == 4) *reinterpret_cast<float4*>(w + 4 * i) = *reinterpret_cast<const float4*>(from);
+        else *reinterpret_cast<float2*>(w + 2 * i) = *reinterpret_cast<const float2*>(from);
+      }
 #pragma unroll
       for (int r = 0; r < kLaneRows; ++r)
 #pragma unroll
-        for (int c = 0; c < kLaneColumns; ++c) sum[r][c] = fmaf(f[r], w[c], sum[r][c]);
+        for (int c = 0; c < kLaneColumns; ++c) sum[r * kLaneColumns + c] = fmaf(f[r], w[c], sum[r * kLaneColumns + c]);
     }
   }
-  // space: [kRecurrentWarps][kRecurrentRows][kStride]
-  __device__ __forceinline__ void leave(float* space) const {
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const int row = lane / kLanesAcross * kLaneRows, column = lane % kLanesAcross * kLaneColumns;
+  // Groups exchange halves of their sums until each has kKept of them over all groups; returns the first of these.
+  template <int kHalf> __device__ __forceinline__ int exchange() {
+    if constexpr (kHalf < kKept) {
+      return 0;
+    } else {
+      constexpr int kMask = kHalf / kKept;  // 4, 2, 1 for eight groups
+      const bool upper = (group() & kMask) != 0;
 #pragma unroll
-    for (int r = 0; r < kLaneRows; ++r)
+      for (int i = 0; i < kHalf; ++i) {
+        const float other = __shfl_xor_sync(0xffffffffu, upper ? sum[i] : sum[i + kHalf], kMask * kLanes);
+        sum[i] = (upper ? sum[i + kHalf] : sum[i]) + other;
+      }
+      return (upper ? kHalf : 0) + exchange<kHalf / 2>();
+    }
+  }
+  // space: [kRecurrentWarps][kRecurrentRows][kStride].
+  __device__ __forceinline__ void leave(float* space) {
+    const int kept = exchange<kSums / 2>();
+    float* to = space + (int(threadIdx.x) / 32 * kRecurrentRows + row()) * kStride;
 #pragma unroll
-      for (int c = 0; c < kLaneColumns; ++c)
-        space[(warp * kRecurrentRows + row + r) * kStride + column + c] = sum[r][c];
+    for (int i = 0; i < kKept; i += kVector) {
+      const int at = kept + i;
+      float* place = to + at / kLaneColumns * kStride + column(at % kLaneColumns / kVector);
+      if constexpr (kVector == 4) *reinterpret_cast<float4*>(place) = {sum[i], sum[i + 1], sum[i + 2], sum[i + 3]};
+      else *reinterpret_cast<float2*>(place) = {sum[i], sum[i + 1]};
+    }
   }
   static __device__ __forceinline__ float total(const float* space, int row, int column) {
     float all = 0;
@@ -93,66 +120,88 @@ template <int kColumns> struct Tile {
   }
 };
 
-// Rows of factors: of the step before, or of the first state for sequences that were not running then.
+// Rows of `length` factors: of the step before, or of the first state for sequences that were not running then. `quads`:
+// every fourth factor is on a border of 16 bytes.
 struct Rows {
   const float *from, *first;
-  int running, count;
+  int running, count, length;
+  bool quads;
 };
 
-// The factors of one chunk: `length` numbers of each of kRecurrentRows rows, transposed into shared memory. They are read
+// The factors of one chunk: kLength numbers of each of kRecurrentRows rows, transposed into shared memory. They are read
 // past the first cache, which does not see what other blocks wrote.
-struct Chunk {
-  static constexpr int kEach = kRecurrentChunk * kRecurrentRows / kRecurrentThreads;  // numbers of a thread
-  float value[kEach];
-  __device__ __forceinline__ void read(const Rows& rows, int64_t stride, int begin, int length) {
+template <int kLength> struct Chunk {
+  static constexpr int kQuads = kLength * kRecurrentRows / 4 / kRecurrentThreads;  // of a thread
+  float4 value[kQuads];
+  __device__ __forceinline__ void read(const Rows& rows, int begin) {
+    const int row = int(threadIdx.x) % kRecurrentRows;
+    const float* from = (row < rows.running ? rows.from : rows.first) + int64_t(row) * rows.length;
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const int at = i * kRecurrentThreads + int(threadIdx.x), row = at / 8 % kRecurrentRows,
-                k = at / (8 * kRecurrentRows) * 8 + at % 8;
-      const float* from = row < rows.running ? rows.from : rows.first;
-      value[i] = row < rows.count && k < length ? __ldcg(from + row * stride + begin + k) : 0.f;
+    for (int i = 0; i < kQuads; ++i) {
+      const int k = begin + (i * kRecurrentThreads + int(threadIdx.x)) / kRecurrentRows * 4;
+      float4 v = {0, 0, 0, 0};
+      if (row < rows.count && k < rows.length) {
+        if (rows.quads) {
+          v = __ldcg(reinterpret_cast<const float4*>(from + k));
+        } else {
+          v.x = __ldcg(from + k);
+          if (k + 1 < rows.length) v.y = __ldcg(from + k + 1);
+          if (k + 2 < rows.length) v.z = __ldcg(from + k + 2);
+          if (k + 3 < rows.length) v.w = __ldcg(from + k + 3);
+        }
+      }
+      value[i] = v;
     }
   }
   __device__ __forceinline__ void write(float* to) const {
+    const int row = int(threadIdx.x) % kRecurrentRows;
 #pragma unroll
-    for (int i = 0; i < kEach; ++i) {
-      const int at = i * kRecurrentThreads + int(threadIdx.x), row = at / 8 % kRecurrentRows,
-                k = at / (8 * kRecurrentRows) * 8 + at % 8;
-      to[k * kRecurrentPad + row] = value[i];
+    for (int i = 0; i < kQuads; ++i) {
+      float* place = to + (i * kRecurrentThreads + int(threadIdx.x)) / kRecurrentRows * 4 * kRecurrentPad + row;
+      place[0] = value[i].x;
+      place[kRecurrentPad] = value[i].y;
+      place[2 * kRecurrentPad] = value[i].z;
+      place[3 * kRecurrentPad] = value[i].w;
     }
   }
 };
 
-// Columns of the weight times rows of `length` factors, left in `space`.
+// Columns of the weight times rows of factors, left in `space`. Two chunks are on their way while one is multiplied.
 template <int kColumns>
-__device__ __forceinline__ void multiply(const Rows& rows, int length, float* factors, const float* weights,
-                                         float* space) {
+__device__ __forceinline__ void multiply(const Rows& rows, float* factors, const float* weights, float* space) {
+  constexpr int kChunk = kChunkOf<kColumns>, kHalf = kChunk * kRecurrentPad;
   Tile<kColumns> tile;
   tile.clear();
-  Chunk chunk;
-  chunk.read(rows, length, 0, min(kRecurrentChunk, length));
-  for (int begin = 0; begin < length; begin += kRecurrentChunk) {
-    chunk.write(factors);
+  Chunk<kChunk> even, odd;
+  even.read(rows, 0);
+  odd.read(rows, kChunk);
+  even.write(factors);
+  __syncthreads();
+  for (int begin = 0; begin < rows.length; begin += 2 * kChunk) {
+    even.read(rows, begin + 2 * kChunk);
+    tile.add(factors, weights + begin * kColumns, min(kChunk, rows.length - begin));
+    odd.write(factors + kHalf);
     __syncthreads();
-    const int next = begin + kRecurrentChunk;
-    if (next < length) chunk.read(rows, length, next, min(kRecurrentChunk, length - next));
-    tile.add(factors, weights + begin * kColumns, min(kRecurrentChunk, length - begin));
+    const int second = begin + kChunk;
+    if (second >= rows.length) break;
+    odd.read(rows, begin + 3 * kChunk);
+    tile.add(factors + kHalf, weights + second * kColumns, min(kChunk, rows.length - second));
+    even.write(factors);
     __syncthreads();
   }
   tile.leave(space);
   __syncthreads();
 }
 
-struct Shared {
+template <int kColumns> struct Shared {
   float *factors, *space, *weights;
-  __device__ __forceinline__ explicit Shared(int space_size) {
+  __device__ __forceinline__ Shared() {
     extern __shared__ float4 memory[];
     factors = reinterpret_cast<float*>(memory);
-    space = factors + kRecurrentChunk * kRecurrentPad;
-    weights = space + space_size;
+    space = factors + 2 * kChunkOf<kColumns> * kRecurrentPad;
+    weights = space + kRecurrentWarps * kRecurrentRows * Tile<kColumns>::kStride;
   }
 };
-template <int kColumns> constexpr int kSpace = kRecurrentWarps* kRecurrentRows* Tile<kColumns>::kStride;
 
 __device__ __forceinline__ float* numbers(uint64_t data) { return reinterpret_cast<float*>(data); }
 
@@ -172,7 +221,7 @@ struct Step {
 // kUnits of the hidden units per block: their gates are the columns.
 template <RecurrentCell kCell, int kUnits> __device__ __forceinline__ void forward(const RecurrentParams& p) {
   constexpr int kGates = kGatesOf<kCell>, kColumns = kGates * kUnits;
-  const Shared shared(kSpace<kColumns>);
+  const Shared<kColumns> shared;
   const int first_unit = int(blockIdx.x) * kUnits, h = p.hidden;
   const float* weight = numbers(p.weight);
   for (int i = threadIdx.x; i < kColumns * h; i += kRecurrentThreads) {
@@ -200,9 +249,13 @@ template <RecurrentCell kCell, int kUnits> __device__ __forceinline__ void forwa
       if (mine && kCell == RecurrentCell::Lstm) before = (row < past.running ? numbers(p.state) : numbers(p.c0))[own];
       if (mine && kCell == RecurrentCell::Gru)
         before = __ldcg(row < past.running ? numbers(p.output) + (past.first + row) * h + unit : numbers(p.h0) + own);
-      const Rows rows{numbers(p.output) + (past.first + base) * h, numbers(p.h0) + int64_t(base) * h,
-                      past.running - base, min(kRecurrentRows, end - base)};
-      multiply<kColumns>(rows, h, shared.factors, shared.weights, shared.space);
+      const Rows rows{numbers(p.output) + (past.first + base) * h,
+                      numbers(p.h0) + int64_t(base) * h,
+                      past.running - base,
+                      min(kRecurrentRows, end - base),
+                      h,
+                      p.quads != 0};
+      multiply<kColumns>(rows, shared.factors, shared.weights, shared.space);
       if (mine) {
         float r[kGates];
 #pragma unroll
@@ -293,7 +346,7 @@ template <RecurrentCell kCell> struct UnitGradient {
 // reversed batch that is packed, sequences get theirs when they have begun.
 template <RecurrentCell kCell, int kUnits> __device__ __forceinline__ void backward(const RecurrentParams& p) {
   constexpr int kGates = kGatesOf<kCell>;
-  const Shared shared(kSpace<kUnits>);
+  const Shared<kUnits> shared;
   const int first_unit = int(blockIdx.x) * kUnits, h = p.hidden;
   const float* weight = numbers(p.weight);
   for (int i = threadIdx.x; i < kGates * h * kUnits; i += kRecurrentThreads) {
@@ -318,7 +371,8 @@ template <RecurrentCell kCell, int kUnits> __device__ __forceinline__ void backw
       if (next.running > base) {
         const float* from = numbers(p.products) + (next.first + base) * kGates * h;
         const int rows = min(kRecurrentRows, min(next.running, end) - base);
-        multiply<kUnits>({from, from, rows, rows}, kGates * h, shared.factors, shared.weights, shared.space);
+        multiply<kUnits>({from, from, rows, rows, kGates * h, p.quads != 0}, shared.factors, shared.weights,
+                         shared.space);
         if (mine) g += Tile<kUnits>::total(shared.space, row - base, unit - first_unit);
       }
       if (mine && kCell == RecurrentCell::Gru) g += gradient.carried;

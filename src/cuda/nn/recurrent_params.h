@@ -7,8 +7,15 @@ namespace strata::cuda {
 constexpr int kRecurrentRows = 16;  // of the batch, that a block multiplies at a time
 constexpr int kRecurrentThreads = 256;
 constexpr int kRecurrentWarps = kRecurrentThreads / 32;
-constexpr int kRecurrentChunk = 512;  // rows of the weight whose factors are in shared memory together
-constexpr int kRecurrentPad = 20;     // elements between two of them: kRecurrentRows, without bank conflicts
+// Rows of the weight whose factors are in shared memory together, while the next ones are on their way: so many that the
+// product of one chunk takes longer than a read from the second cache.
+constexpr int recurrent_chunk(int columns) { return columns >= 32 ? 128 : 256; }
+// Between two rows of sums: at least the columns, and such that the rows that a warp adds up have different banks.
+constexpr int recurrent_stride(int columns) {
+  const int units = columns % 16 == 0 && columns != 32 ? 16 : 8;
+  return columns + (units - columns % 32 + 32) % 32;
+}
+constexpr int kRecurrentPad = 20;  // elements between two of them: kRecurrentRows, without bank conflicts
 
 enum class RecurrentCell : int32_t { Tanh, Relu, Lstm, Gru };
 constexpr int gates_of(RecurrentCell c) { return c == RecurrentCell::Lstm ? 4 : c == RecurrentCell::Gru ? 3 : 1; }
@@ -38,6 +45,7 @@ struct RecurrentParams {
   uint64_t done;     // counters of finished blocks, one for each part of the batch
   int32_t steps, batch, hidden;
   int32_t reverse, relu;
+  int32_t quads;       // the rows that are multiplied lie on borders of 16 bytes
   int32_t begin, end;  // the steps of this launch; the gradient has one more, for h0
   int32_t rows;        // of the batch per block: a multiple of kRecurrentRows
 };
