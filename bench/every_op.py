@@ -1,8 +1,9 @@
 """Compares every public op of the registry with PyTorch: forward, and forward with backward.
 
 usage: every_op.py [--sizes 16,10000,1000000] [--dtypes float32,bfloat16,int64] [--threads 1,4,16] [--only REGEX]
-                   [--layouts contiguous,transposed,broadcast] [--seconds N] [--again FILE.json]
-                   [--missing FILE.json] [--cpu-time] [--out FILE.json] [--markdown FILE.md]
+                   [--layouts contiguous,transposed,broadcast] [--shard K/N] [--seconds N] [--again FILE.json...]
+                   [--missing FILE.json...] [--cpu-time] [--out FILE.json] [--markdown FILE.md]
+       every_op.py --merge FILE.json... [--out FILE.json] [--markdown FILE.md]
 
 The ops come from the registry and their arguments from the samples of their records (op_cases.py), so a new op is measured
 without being listed. Both libraries run in this process in turns; with several threads there is a rest between the turns,
@@ -10,7 +11,8 @@ because threads poll for work for a while after their last task and would take c
 means that Strata is faster. Results of the two that differ are listed: such a row may compare different work. So does one
 where PyTorch returns the caller's gradient itself as that of a leaf (a second backward pass then adds to the caller's
 tensor); Strata copies it. Cases are measured in a shuffled but fixed order, so that a run cut short by --seconds is a fair
-sample. With --out, rows are written as they are measured.
+sample; --shard 2/4 measures the second quarter of them. With --out, rows are written as they are measured. Of rows that
+several files of --merge have, the last counts, so a second measurement of slow rows (--again) replaces the first.
 """
 
 import argparse
@@ -20,7 +22,6 @@ import pathlib
 import platform
 import random
 import re
-import statistics
 import sys
 import time
 import warnings
@@ -29,14 +30,16 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools")
 
 import numpy as np
 import op_cases
+import op_report
 import strata
 import torch
 
 ROUNDS = 5
 LEAST_SECONDS = 2e-3  # of a round
-REST_SECONDS = 0.03  # before a round with several threads: those of the other library poll for work that long
+# Before a round with several threads: the threads of the other library poll for work that long.
+REST_SECONDS = {strata: 0.03, torch: 0.002}
 MOST_SECONDS = 1.5  # a call that would take longer is left out
-FLOOR = 0.9  # a ratio below this is reported as slow
+ENOUGH_SECONDS = 3  # of all rounds: then three are enough
 SAVE_SECONDS = 5  # between two writes of the rows so far
 SMALL, STEP = 256, 64  # a case is tried with this many elements first, then with this fraction of its size
 RANGES = {"f": (-3, 3), "p": (0.1, 3), "u": (-0.95, 0.95), "o": (1.1, 3), "z": (0.05, 0.95)}
@@ -187,22 +190,22 @@ def once(run, count):
 
 def compare(ours, theirs, threads):
     """Seconds of one call of each, measured in turns; None: too slow to measure."""
-    first = max(once(ours, 1), once(theirs, 1))
-    if first > MOST_SECONDS:
+    runs = {strata: ours, torch: theirs}
+    if max(once(run, 1) for run in runs.values()) > MOST_SECONDS:
         return None
-    counts = [max(1, math.ceil(LEAST_SECONDS / max(once(run, 1), 1e-8))) for run in (ours, theirs)]
-    counts = [
-        max(1, math.ceil(LEAST_SECONDS / max(once(run, c), 1e-8)))
-        for run, c in zip((ours, theirs), counts, strict=True)
-    ]
-    times = ([], [])
-    for _ in range(ROUNDS):
-        for run, count, list_ in zip((ours, theirs), counts, times, strict=True):
+    counts = dict.fromkeys(runs, 1)
+    for library, run in runs.items():
+        for _ in range(2):
+            counts[library] = max(1, math.ceil(LEAST_SECONDS / max(once(run, counts[library]), 1e-8)))
+    times = {library: [] for library in runs}
+    begin = clock()
+    while len(times[torch]) < ROUNDS and (len(times[torch]) < 3 or clock() - begin < ENOUGH_SECONDS):
+        for library, run in runs.items():
             if threads > 1:
-                time.sleep(REST_SECONDS)
+                time.sleep(REST_SECONDS[library])
                 run()  # wakes this library's threads
-            list_.append(once(run, count))
-    return min(times[0]), min(times[1])  # other processes can only add time
+            times[library].append(once(run, counts[library]))
+    return min(times[strata]), min(times[torch])  # other processes can only add time
 
 
 def elements(result):
@@ -260,43 +263,6 @@ def measure(case, dtype, threads):
     return rows
 
 
-def is_slow(row):
-    return row["ratio"] < FLOOR and not row.get("shared")
-
-
-def mean(ratios):
-    return math.exp(statistics.fmean(math.log(r) for r in ratios)) if ratios else float("nan")
-
-
-CLOCKS = {"perf_counter": "wall-clock time", "process_time": "CPU time"}
-PHASES = {"forward": "forward", "train": "forward + backward"}
-
-
-def table(rows):
-    """Lines of a Markdown table: one row per phase, dtype, layout, size and number of threads."""
-    yield f"| | dtype | layout | elements | threads | cases | geometric mean | below {FLOOR}x |"
-    yield "|---|---|---|---:|---:|---:|---:|---:|"
-    groups = {}
-    for r in rows:
-        groups.setdefault((r["phase"], r["dtype"], r["layout"], r["n"], r["threads"]), []).append(r)
-    for (phase, dtype, layout, n, threads), some in sorted(groups.items()):
-        ratio, below = mean([r["ratio"] for r in some]), sum(map(is_slow, some))
-        yield f"| {PHASES[phase]} | {dtype} | {layout} | {n} | {threads} | {len(some)} | {ratio:.2f}x | {below} |"
-
-
-def worst_table(rows, shown):
-    worst = sorted(filter(is_slow, rows), key=lambda r: r["ratio"])
-    yield f"The {min(shown, len(worst))} slowest of {len(worst)} below {FLOOR}x:"
-    yield ""
-    yield "| ratio | us | | dtype | layout | threads | call |"
-    yield "|---:|---:|---|---|---|---:|---|"
-    for r in worst[:shown]:
-        yield (
-            f"| {r['ratio']:.2f}x | {r['us']:.1f} | {PHASES[r['phase']]} | {r['dtype']} | {r['layout']} | {r['threads']} "
-            f"| `{r['op']}({r['text']})` |"
-        )
-
-
 def processor():
     for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
         if line.startswith("model name"):
@@ -304,33 +270,15 @@ def processor():
     return platform.processor()
 
 
-def report(data, shown=40):
-    facts, rows = data["facts"], data["rows"]
-    yield "# Every op beside PyTorch on the CPU"
-    yield ""
-    yield (
-        f"`bench/every_op.py`, {facts['date']}, {facts['processor']}, PyTorch {facts['torch']}, {CLOCKS[facts['clock']]}. "
-        "A ratio above 1 means that Strata is faster."
-    )
-    if facts["cases_left"]:
-        yield f"The time limit was reached: {facts['cases_left']} cases were not measured."
-    yield ""
-    yield from table(rows)
-    yield ""
-    yield from worst_table(rows, shown)
-    differing = sorted({f"{r['op']} ({r['differs']})" for r in rows if r["differs"]})
-    yield ""
-    yield f"Results that differ from PyTorch's: {', '.join(differing) or 'none'}."
-    shared = sorted({r["op"] for r in rows if r.get("shared") and r["ratio"] < FLOOR})
-    yield (
-        "Below the floor, but not counted, because PyTorch's gradient is the caller's memory, which Strata copies: "
-        f"{', '.join(shared) or 'none'}."
-    )
-    yield f"Not measured, because one of the two rejects the call: {len(data['not_measured'])} ops."
-
-
 def numbers(text):
     return [int(part) for part in text.split(",")]
+
+
+def shard(text):
+    k, n = (int(part) for part in text.split("/"))
+    if not 1 <= k <= n:
+        raise argparse.ArgumentTypeError(f"{text}: expected K/N with K from 1 to N")
+    return k, n
 
 
 def main():
@@ -340,8 +288,14 @@ def main():
     parser.add_argument("--layouts", default="contiguous")
     parser.add_argument("--threads", type=numbers, default=[2], help="numbers of threads, each case with all of them")
     parser.add_argument("--only", default="", help="a regular expression that names of ops must match")
-    parser.add_argument("--again", help=f"measure only the cases with a ratio below {FLOOR} in this JSON file")
-    parser.add_argument("--missing", help="measure only the cases that this JSON file does not have")
+    parser.add_argument("--shard", type=shard, default=(1, 1), help="K/N: every N-th case, beginning with the K-th")
+    parser.add_argument(
+        "--again",
+        nargs="+",
+        default=[],
+        help=f"measure only the cases with a ratio below {op_report.FLOOR} in these files",
+    )
+    parser.add_argument("--missing", nargs="+", default=[], help="measure only the cases that these files do not have")
     parser.add_argument("--seconds", type=float, default=math.inf, help="start no case after this time")
     parser.add_argument("--cpu-time", action="store_true", help="for one thread on a machine with other work")
     parser.add_argument("--out", help="a JSON file for all rows")
@@ -350,15 +304,11 @@ def main():
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # of PyTorch, about calls that will change
     if options.merge:
-        parts = [json.loads(pathlib.Path(f).read_text()) for f in options.merge]
-        data = parts[0]
-        for part in parts[1:]:
-            data["rows"] += part["rows"]
-            data["not_measured"].update(part["not_measured"])
-            data["facts"]["cases_left"] += part["facts"]["cases_left"]
+        data = op_report.merged([json.loads(pathlib.Path(f).read_text()) for f in options.merge])
+        save(data, options.out)
     else:
         data = measure_all(options)
-    text = "\n".join(report(data)) + "\n"
+    text = "\n".join(op_report.report(data)) + "\n"
     if options.markdown:
         pathlib.Path(options.markdown).write_text(text)
     print(text)
@@ -374,19 +324,20 @@ def chosen_cases(options):
                 for layout in options.layouts.split(","):
                     cases += [(full_name, op_cases.Case(name, sample, n, layout), dtype) for n in options.sizes]
 
-    def found(file, of_interest):
-        rows = json.loads(pathlib.Path(file).read_text())["rows"]
-        known = {(r["op"], r["text"], r["layout"], r["dtype"]) for r in rows if of_interest(r)}
+    def found(files, of_interest):
+        rows = [r for file in files for r in json.loads(pathlib.Path(file).read_text())["rows"]]
+        known = {op_report.case_of(r) for r in rows if of_interest(r)}
         return lambda case, dtype: (case.name, case.text, case.layout, dtype) in known
 
+    random.Random(0).shuffle(cases)
     if options.again:
-        is_again = found(options.again, is_slow)
+        is_again = found(options.again, op_report.is_slow)
         cases = [(o, c, dtype) for o, c, dtype in cases if is_again(c, dtype)]
     if options.missing:
         is_known = found(options.missing, lambda row: True)
         cases = [(o, c, dtype) for o, c, dtype in cases if not is_known(c, dtype)]
-    random.Random(0).shuffle(cases)
-    return cases
+    k, n = options.shard
+    return cases[k - 1 :: n]
 
 
 def save(data, file):
