@@ -96,7 +96,8 @@ check: named package ## While writing an op or module: build, write the referenc
 named:
 	@test -n "$(NAME)" || { echo 'make check: which tests? NAME=glu runs those with glu in their name' >&2; exit 2; }
 
-verify: build ## Compare an NVIDIA GPU with the virtual GPU, op by op
+verify: build ## Examine this machine, and compare an NVIDIA GPU with the virtual GPU, op by op
+	@$(BUILD)/bin/strata doctor || test $$? = 1  # warnings: go on
 	@$(ENV) $(PYTHON) bench/gpu_checks.py compare
 
 asan tsan: ## Run the C++ tests under AddressSanitizer+UBSan, or ThreadSanitizer

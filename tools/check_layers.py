@@ -29,6 +29,7 @@ LAYERS = {
     "onnx": "reader and writer, to and from the graph IR",
     "engine": "builder, plan, tactics",
     "nn": "modules, losses, optimizers, data, checkpoints",
+    "system": "what this machine has, and what is wrong with it: devices, doctor",
     "public": "include/strata: the C++ interface over all of it",
     "cli": "the strata command",
     "python": "the bindings",

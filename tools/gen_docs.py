@@ -285,17 +285,61 @@ def modules_page():
     return "".join(text)
 
 
+SECTIONS = {
+    "driver": "NVIDIA's driver: the kernel's module, device nodes, libcuda.",
+    "gpu": "The GPUs themselves.",
+    "build": "What this build of Strata has for them.",
+    "toolkit": "CUDA toolkits; none is needed to run Strata.",
+    "libraries": "NVIDIA's libraries, and which copies are found.",
+    "python": "Packages that do not fit together.",
+    "environment": "Environment variables.",
+    "container": "Containers, WSL, NixOS, conda, notebooks.",
+    "system": "Memory, disks and limits.",
+    "mac": "macOS, whose last version with CUDA is 10.13.",
+    "probe": "What a device was asked to do, and did not.",
+    "torch": "An installed PyTorch (`strata doctor --torch`).",
+}
+
+
+def doctor_page():
+    """The checks of `strata doctor`, by section."""
+
+    def cell(text):
+        return text.replace("|", "\\|").replace("<", "&lt;")
+
+    text = [
+        f"{HEADER}# Checks of the doctor\n`strata doctor` and `strata.doctor()` look for these: "
+        "[how to use it](../usage/doctor.md). An *error* means that a device cannot be used.\n\n"
+    ]
+    for section in dict.fromkeys(c["section"] for c in _C._doctor_checks()):
+        text.append(
+            f"## {section}\n{SECTIONS[section]}\n\n| check | what it finds | why, and what to do |\n|---|---|---|\n"
+        )
+        for c in _C._doctor_checks():
+            if c["section"] != section:
+                continue
+            commands = "<br>".join(f"`{line.replace('`', '')}`" for line in c["fix"].replace("|", "\\|").splitlines())
+            text.append(
+                f"| `{c['id']}`<br>{c['severity']} | {cell(c['title'])} | {cell(c['explanation'])}<br>{commands} |\n"
+            )
+        text.append("\n")
+    text.append("## Topics\n" + "".join(f"### {t}\n```text\n{_C._doctor_explain(t)}```\n" for t in _C._doctor_topics()))
+    return "".join(text)
+
+
 def all_pages():
     sources, folders = read_sources()
     pages, index, count = op_pages(sources, folders)
     pages["library.md"] = library_page()
     pages["modules.md"] = modules_page()
+    pages["doctor.md"] = doctor_page()
     dtypes = "Where a page says *floating*, float64, float32, float16, bfloat16 and both float8 types are meant."
     pages["index.md"] = (
         f"{HEADER}# Reference\nThe {count} ops by group, from their records. {dtypes} "
         "Kernels are listed in the order in which they are tried; "
         "`strata.explain(op, ...)` tells which one a call uses and why. Everything else is in "
-        f"[library.md](library.md), modules in [modules.md](modules.md).\n\n{index.rstrip()}\n"
+        f"[library.md](library.md), modules in [modules.md](modules.md), the checks of `strata doctor` in "
+        "[doctor.md](doctor.md).\n\n{index.rstrip()}\n"
     )
     for name, text in pages.items():
         for block in re.findall(r"```python\n(.*?)```", text, re.S):

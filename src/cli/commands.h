@@ -10,6 +10,7 @@ using Run = std::function<int()>;
 void add_ops(CLI::App& app, Run& run);
 void add_explain(CLI::App& app, Run& run);
 void add_devices(CLI::App& app, Run& run);
+void add_doctor(CLI::App& app, Run& run);
 void add_libraries(CLI::App& app, Run& run);
 void add_tune(CLI::App& app, Run& run);
 void add_train(CLI::App& app, Run& run);

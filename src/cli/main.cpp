@@ -55,6 +55,7 @@ int run(int argc, char** argv) {
   add_ops(app, chosen);
   add_explain(app, chosen);
   add_devices(app, chosen);
+  add_doctor(app, chosen);
   add_libraries(app, chosen);
   add_tune(app, chosen);
   add_train(app, chosen);

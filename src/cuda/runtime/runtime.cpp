@@ -7,10 +7,12 @@
 #include <atomic>
 #include <cstdlib>
 #include <limits>
+#include <set>
 
 #include "base/error.h"
 #include "cuda/driver/vgpu.h"
 #include "cuda/runtime/allocator.h"
+#include "cuda/runtime/diagnosis.h"
 #include "cuda/runtime/host_memory.h"
 #include "cuda/runtime/images.h"
 #include "cuda/runtime/module.h"
@@ -100,10 +102,41 @@ Runtime::Runtime(DeviceType device_type, const driver::Table& driver_table, bool
   opened_ = std::make_unique<std::atomic<Gpu*>[]>(static_cast<size_t>(count));
 }
 
+std::string (*diagnosis)() = nullptr;
+
+namespace {
+struct Failed {
+  std::mutex mutex;
+  std::set<const Gpu*> gpus;
+};
+Failed& failed() {
+  static auto* const one = new Failed;
+  return *one;
+}
+}  // namespace
+
+std::vector<std::string> failed_devices() {
+  std::vector<std::string> names;
+  std::lock_guard lock(failed().mutex);
+  for (const Gpu* gpu : failed().gpus) names.push_back(to_string(gpu->device()));
+  return names;
+}
+
+namespace {
+// Made once per process: what is wrong does not change while the driver stays closed.
+const std::string& reason_from_doctor(DeviceType type) {
+  static const std::string none;
+  if (type != DeviceType::Cuda || !diagnosis) return none;
+  static const auto* const text = new std::string(diagnosis());
+  return *text;
+}
+}  // namespace
+
 Runtime& Runtime::get(DeviceType type) {
   Slot& s = ensure(type);
   Runtime* r = s.runtime.load(std::memory_order_acquire);
-  STRATA_CHECK(r, Runtime, "device '{}' is not available: {}", to_string(Device{type, -1}), s.why);
+  STRATA_CHECK(r, Runtime, "device '{}' is not available: {}{}", to_string(Device{type, -1}), s.why,
+               reason_from_doctor(type));
   return *r;
 }
 Runtime* Runtime::opened(DeviceType type) { return slot_of(type).runtime.load(std::memory_order_acquire); }
@@ -187,6 +220,10 @@ Gpu::Gpu(Runtime& owner, int ordinal) : Gpu(owner, ordinal, Bare{}) {
   modules = std::make_unique<Modules>(*this);
 }
 Gpu::~Gpu() {
+  {
+    std::lock_guard lock(failed().mutex);
+    failed().gpus.erase(this);
+  }
   if (enter()) {
     HostMemory::of(runtime.type).drop(*this);
     if (faults) table().cuMemFreeHost(faults);
@@ -238,6 +275,8 @@ void Gpu::refuse(driver::CUresult code, const char* what) const {
   if (is_sticky(code)) {
     std::lock_guard lock(mutex_);
     if (cause_.empty()) cause_ = text;
+    std::lock_guard also(failed().mutex);
+    failed().gpus.insert(this);
   }
   fail(code == driver::kOutOfMemory ? ErrorKind::OutOfMemory : ErrorKind::Runtime, std::move(text));
 }
