@@ -14,6 +14,7 @@
 namespace strata {
 
 constinit std::atomic<autograd::BackwardWatch> autograd::backward_watch = nullptr;
+constinit std::atomic<autograd::KeptReferences> autograd::kept_references = nullptr;
 
 namespace {
 

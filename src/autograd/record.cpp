@@ -7,6 +7,7 @@
 
 #include "autograd/hooks.h"
 #include "autograd/saved_hooks.h"
+#include "autograd/watch.h"
 
 namespace strata {
 
@@ -287,7 +288,7 @@ Tensor output_object(const Tensor& out, std::span<const Tensor> inputs, std::spa
   const bool is_leaf = out.requires_grad() && !out->history;
   const bool known = is_leaf || among(out, inputs) || among(out, earlier);
   if (!known && !out->base && !out->history) return out;
-  const bool is_view = known || (out->base && out->base->refs.load(std::memory_order_acquire) > 1);
+  const bool is_view = known || (out->base && !autograd::has_only(*out->base, 1));
   Tensor object = known || out->history ? alias(*out) : out;
   object->base = !is_view ? Ref<TensorImpl>() : out->base ? out->base : Ref<TensorImpl>(out);
   object->rebases = is_view ? object->base->rebases : 0;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "compile/recorder.h"
+#include "dispatch/source_line.h"
 
 namespace strata::graph {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "autograd/watch.h"
-#include "cuda/runtime/runtime.h"
+#include "dispatch/source_line.h"
 
 namespace strata::graph {
 namespace {
@@ -22,16 +22,6 @@ ValueType type_of_copy(const TensorImpl& t) {
   return type;
 }
 
-// 'File "a/model.py", line 12, in forward' as "model.py:12".
-std::string short_line(const std::string& line) {
-  const size_t end = line.rfind("\", line ");
-  if (end == std::string::npos) return line;
-  const size_t begin = std::max(line.find('"'), std::min(line.rfind('/', end), end)) + 1;
-  const size_t number = end + std::string_view("\", line ").size();
-  return fmt::format("{}:{}", line.substr(begin, end - begin), line.substr(number, line.find(',', number) - number));
-}
-
-std::string at(const std::string& line) { return line.empty() ? "" : " at " + line; }
 Tensor share(const TensorImpl& t) { return Ref<TensorImpl>::share(const_cast<TensorImpl*>(&t)); }
 bool same_geometry(const TensorImpl& a, const TensorImpl& b) {
   return a.data == b.data && a.dtype == b.dtype && a.same_shape(b) &&
@@ -49,15 +39,11 @@ bool covers_its_storage(const TensorImpl& t) {
   return t.data == t.storage->data && t.is_dense() &&
          static_cast<size_t>(t.numel) * size_of(t.dtype) == t.storage->requested;
 }
-std::string program_line() {
-  const auto line = cuda::program_line.load();
-  return line ? line() : std::string();
-}
-
 Recorder::Recorder(const CaptureOptions& options, bool lenient)
     : options_(options), lenient_(lenient), careful_(lenient) {
   inside_composites = !options.composites ? Inside::Always : lenient ? Inside::IfRecorded : Inside::Never;
   autograd::backward_watch = watch;
+  autograd::kept_references = count_references;
   for (const auto& [name, tensor] : options.states) names_.insert(name);  // these stay as they are
 }
 ValueId Recorder::add_input(const Tensor& t, std::string name) {
@@ -93,13 +79,13 @@ Graph Recorder::finish(const std::vector<Tensor>& outputs) {
 
 Node Recorder::begin(const OpRecord& op) {
   STRATA_CHECK(!careful_ || thread_state.anomaly_mode == modes_.anomaly_mode, NotImplemented, "changes anomaly mode{}",
-               at(program_line()));
+               at_line(program_line()));
   forget_unreachable();
   Node n;
   n.op = &op;
   n.no_grad = grad_mode_ && !thread_state.grad_mode;
   n.scope = capture_scope();
-  n.source = short_line(program_line());
+  n.source = short_program_line();
   return n;
 }
 
@@ -112,7 +98,7 @@ void Recorder::note_call(const OpRecord& op, Form form, const Args& args, const 
     if (outer_ && is_from_outside(t))
       object(ErrorKind::NotImplemented,
              fmt::format("{} writes to a tensor that it did not compute ({}{}). It must return the new value instead",
-                         part_, op.name, at(pending_.source)));
+                         part_, op.name, at_line(pending_.source)));
     targets_.push_back({share(t), alias(t)});
   };
   if (form == Form::InPlace) add_target(args.tensor(0));
@@ -160,22 +146,24 @@ void Recorder::note_results(const Tensor* outs, size_t count) {
     if (plain && !same_geometry(t, *targets_[k].before)) show(t, results[first + k]);
     else write(t, results[first + k]);
   }
+  targets_.clear();
   for (size_t k = 0; k < count; ++k)
     if (shown[k]) show(*outs[k], results[k]);
 }
 
 void Recorder::reads(const Storage* memory, const char* why) {
   const bool harmless = std::ranges::find(kHarmlessReads, why) != std::end(kHarmlessReads);
-  if (lenient_) return refuse(fmt::format("reads values of a tensor ({}){}", why, at(program_line())));
-  if (!careful_ && (options_.allow_reads || harmless || !knows(memory))) return;
+  if (lenient_) return refuse(fmt::format("reads values of a tensor ({}){}", why, at_line(program_line())));
+  if (!careful_ && (options_.allow_reads || harmless || (memory && !knows(memory)))) return;
   object(
     ErrorKind::Runtime,
     fmt::format("capture: the program reads values of a tensor ({}){}. A graph cannot decide by values: use where() or "
                 "ops that stay on tensors, or allow it if the values do not matter",
-                why, at(program_line())));
+                why, at_line(program_line())));
 }
 void Recorder::looks_at_grad(const TensorImpl& t) {
-  if (outer_ && careful_) object(ErrorKind::NotImplemented, part_ + " uses the .grad of a tensor" + at(program_line()));
+  if (outer_ && careful_)
+    object(ErrorKind::NotImplemented, part_ + " uses the .grad of a tensor" + at_line(program_line()));
   if (!lenient_ || !refused_.empty()) return;
   const auto found = place_of_given_.find(&t);
   if (found == place_of_given_.end()) {
@@ -197,7 +185,7 @@ void Recorder::looks_at_grad(const TensorImpl& t) {
   given.grad = id;
 }
 void Recorder::sets_generator() {
-  const std::string what = fmt::format("sets the seed or the state of a generator{}", at(program_line()));
+  const std::string what = fmt::format("sets the seed or the state of a generator{}", at_line(program_line()));
   if (lenient_) return refuse(what);
   object(ErrorKind::NotImplemented, fmt::format("capture: the program {}, which a graph does not", what));
 }
@@ -234,6 +222,7 @@ void Recorder::after(const OpRecord&, const Tensor* outs, size_t count) {
 void Recorder::failed() {
   if (lenient_) return refuse("calls an op that raises");
   pending_ = {};
+  targets_.clear();
 }
 
 void Recorder::copies(const TensorImpl& from, const TensorImpl& to) {
@@ -247,6 +236,23 @@ ValueId Recorder::owner_of(const TensorImpl& t) const {
 bool Recorder::has_written(const TensorImpl& t) const {
   const auto found = t.storage ? memories_.find(t.storage.get()) : memories_.end();
   return found != memories_.end() && found->second.writes;
+}
+
+// Of one recorder; of outer ones too, if the tensor is not only a part's.
+int32_t Recorder::references_to(const TensorImpl& t) const {
+  const auto found = t.storage ? memories_.find(t.storage.get()) : memories_.end();
+  if (found == memories_.end()) return outer_ ? outer_->references_to(t) : 0;
+  std::map<const TensorImpl*, int32_t> own;
+  for (const View& v : found->second.views) ++own[v.tensor.get()];
+  const auto itself = own.find(&t);
+  int32_t count = itself == own.end() ? 0 : itself->second;
+  for (const auto& [view, references] : own)
+    if (view->base.get() == &t && view->refs.load() == references) ++count;
+  return count + (outer_ ? outer_->references_to(t) : 0);
+}
+int32_t Recorder::count_references(const TensorImpl& t) {
+  const auto* recorder = dynamic_cast<const Recorder*>(current_observer());
+  return recorder ? recorder->references_to(t) : 0;
 }
 
 // Without this, a capture would hold every intermediate result until it ends. Memory that only the recorder refers to cannot be an
@@ -323,7 +329,7 @@ ValueId Recorder::add_constant(const TensorImpl& t) {
          fmt::format(
            "capture: the program uses a tensor {} that a function of cond, while_loop or scan has computed{}; it "
            "must return the tensor",
-           to_string(type_of(t)), at(program_line())));
+           to_string(type_of(t)), at_line(program_line())));
   add_state(share(t), fmt::format("constant_{}", constants_++), false);
   return graph_.states.back().id;
 }
@@ -367,7 +373,7 @@ ValueId Recorder::value_for_use(const TensorImpl& t, bool returned) {
       root->lost_ = fmt::format(
         "{} a tensor whose gradient a graph does not have{}: it has written to it without gradients, or set "
         "requires_grad",
-        returned ? "returns" : "uses", at(program_line()));
+        returned ? "returns" : "uses", at_line(program_line()));
     return id;
   }
   static const OpRecord& detach = find_op("detach");  // the program did so without an op

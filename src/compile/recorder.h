@@ -25,7 +25,6 @@ class InnerMemory {
 };
 
 bool covers_its_storage(const TensorImpl& t);  // is all of it, without gaps
-std::string program_line();                    // the user's line that runs, or empty
 
 // Memory is written to, values are not: a storage has a current value (its base), and every write makes a new one. A tensor that
 // was a view of the old value is, when it is next used, computed from the new one.
@@ -111,6 +110,9 @@ class Recorder final : public Observer {
   bool knows(const Storage* memory) const { return memories_.contains(memory) || (outer_ && outer_->knows(memory)); }
   bool is_from_outside(const TensorImpl& t) const;
   static void watch(const TapeNode& n);
+  // The references to a tensor from here, also those of views that nobody else has.
+  static int32_t count_references(const TensorImpl& t);
+  int32_t references_to(const TensorImpl& t) const;
   void goes_back(const TapeNode& n);
   ValueId from_outside(const TensorImpl& t);
 

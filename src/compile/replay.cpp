@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <ranges>
 
 #include "autograd/autograd.h"
 #include "autograd/hooks.h"
@@ -132,6 +133,8 @@ std::vector<Tensor> Recording::follow(const Program& f, const std::vector<Tensor
     const auto found = std::ranges::find(facts, t.get(), [](const Facts& f) { return f.tensor.get(); });
     const auto same = static_cast<ValueId>(found - facts.begin());
     same_as_.push_back(is_given(same) ? same : kNoValue);
+    first_with_.push_back(static_cast<size_t>(std::ranges::find(outputs, t.get(), &Tensor::get) - outputs.begin()));
+    own_versions_.push_back(static_cast<bool>(t->write_counter));
     used_up_.emplace_back();
     inference_.push_back(t->inference);
     if (is_given(same)) continue;
@@ -294,8 +297,8 @@ void Recording::compare(const Recording& again, std::string_view advice) {
   Difference changed{again.refused()};
   if (const auto known = program(); changed.what.empty() && known)
     changed = difference(known->graph(), again.program()->graph());
-  if (changed.what.empty() &&
-      (again.same_as_ != same_as_ || again.used_up_ != used_up_ || again.inference_ != inference_))
+  if (changed.what.empty() && (again.same_as_ != same_as_ || again.first_with_ != first_with_ ||
+                               again.used_up_ != used_up_ || again.inference_ != inference_))
     changed.what = "returns other objects than before";
   if (changed.what.empty() && again.gradients_ != gradients_) changed.what = "leaves other gradients than before";
   if (changed.what.empty()) return;
@@ -388,6 +391,14 @@ std::optional<std::vector<Tensor>> Recording::replay(const std::vector<Tensor>& 
   return outputs;
 }
 
+// One value that the program returned as two objects, such as x and x.data.
+static Tensor another_object(const Tensor& t, bool counts_apart) {
+  Tensor same = counts_apart ? data_of(*t) : alias(*t);
+  same->requires_grad = t->requires_grad;
+  same->history = t->history;
+  same->output = t->output;
+  return same;
+}
 // The results of a replayed call, with the objects that it was given in their places; the gradients go to their tensors.
 std::vector<Tensor> Recording::finished(std::vector<Tensor> outputs, const std::vector<Tensor>& inputs) {
   ++replayed_;
@@ -395,9 +406,19 @@ std::vector<Tensor> Recording::finished(std::vector<Tensor> outputs, const std::
     if (g.becomes != Gradient::Becomes::Same)
       Tensor(given(g.of, inputs)).set_grad(g.becomes == Gradient::Becomes::None ? Tensor() : outputs[g.result]);
   outputs.resize(same_as_.size());
+  const auto is_new = [&](size_t i) { return same_as_[i] == kNoValue && first_with_[i] == i; };
+  for (size_t i = 1; i < outputs.size(); ++i) {
+    const auto same = [&](size_t j) { return is_new(j) && outputs[j].get() == outputs[i].get(); };
+    if (is_new(i) && std::ranges::any_of(std::views::iota(size_t{0}, i), same))
+      outputs[i] = another_object(outputs[i], own_versions_[i]);
+  }
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (same_as_[i] != kNoValue) {
       outputs[i] = given(same_as_[i], inputs);
+      continue;
+    }
+    if (first_with_[i] < i) {
+      outputs[i] = outputs[first_with_[i]];
       continue;
     }
     outputs[i]->inference = inference_[i];

@@ -96,7 +96,9 @@ class STRATA_API Recording {
   std::vector<TensorFacts> input_facts_, state_facts_;
   std::vector<int64_t> sharing_;  // of memory and objects, among inputs and states
   Switches switches_;
-  std::vector<ValueId> same_as_;  // for each output: the input or state that is the same object; kNoValue: it is new
+  std::vector<ValueId> same_as_;    // for each output: the input or state that is the same object; kNoValue: it is new
+  std::vector<size_t> first_with_;  // for each output: the first one that is the same object
+  std::vector<bool> own_versions_;  // for each output: it counts its writes apart (x.data)
   // For each output whose tape backward() has used: its op, and the op whose saved values it has freed first.
   std::vector<std::pair<std::string, std::string>> used_up_;
   std::vector<bool> inference_;                                // for each output: it is made in inference mode

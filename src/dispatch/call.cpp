@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "autograd/autograd.h"
+#include "autograd/watch.h"
 #include "base/trace.h"
 #include "dispatch/autocast.h"
 #include "dispatch/choose.h"
@@ -317,7 +318,7 @@ void compose(const OpRecord& op, OpRecord::Compose composite, const Args& args, 
 void forget_unreachable_bases(const OpRecord& op, const Tensor* outs) {
   for (uint32_t o = 0; o < op.outputs; ++o) {
     TensorImpl* out = outs[o].get();
-    if (!out || !out->base || out->base->refs.load(std::memory_order_acquire) != 1) continue;
+    if (!out || !out->base || !autograd::has_only(*out->base, 1)) continue;
     if (out->base->rebases != out->rebases) continue;  // its history comes from the base
     out->base = {};
     out->rebases = 0;

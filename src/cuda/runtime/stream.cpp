@@ -78,8 +78,10 @@ Stream Stream::create(Gpu& gpu, int priority) {
 
 void Stream::launch_with(const Function& f, Grid grid, Grid block, uint32_t shared_bytes, void** params,
                          bool together) const {
-  if (promising.load(std::memory_order_relaxed) && own_promiser) [[unlikely]]
-    own_promiser->before_launch(f.name().c_str());
+  if (promising.load(std::memory_order_relaxed)) [[unlikely]] {
+    if (own_promiser) own_promiser->before_launch(f.name().c_str());
+    if (own_read_observer) own_read_observer->reads(nullptr, f.name().c_str());  // a kernel that no op has launched
+  }
   Gpu& gpu = *gpu_;
   gpu.activate();
   const Properties& p = gpu.properties;
