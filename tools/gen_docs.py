@@ -338,8 +338,8 @@ def all_pages():
         f"{HEADER}# Reference\nThe {count} ops by group, from their records. {dtypes} "
         "Kernels are listed in the order in which they are tried; "
         "`strata.explain(op, ...)` tells which one a call uses and why. Everything else is in "
-        f"[library.md](library.md), modules in [modules.md](modules.md), the checks of `strata doctor` in "
-        "[doctor.md](doctor.md).\n\n{index.rstrip()}\n"
+        "[library.md](library.md), modules in [modules.md](modules.md), the checks of `strata doctor` in "
+        f"[doctor.md](doctor.md).\n\n{index.rstrip()}\n"
     )
     for name, text in pages.items():
         for block in re.findall(r"```python\n(.*?)```", text, re.S):

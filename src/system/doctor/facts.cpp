@@ -87,7 +87,7 @@ BuildFacts this_build() {
   }
   int oldest = 0;
   for (const cuda::Image& image : cuda::images()) {
-    const Version n = numbers_in(std::string(std::string_view(image.ptx).substr(0, 400)), ".target sm_");
+    const Version n = numbers_in(image.ptx.begin(400), ".target sm_");
     if (!n.empty() && (oldest == 0 || n[0] < oldest)) oldest = n[0];
   }
   if (oldest) b.ptx = oldest;
