@@ -20,6 +20,8 @@ FetchContent_Declare(nlohmann_json GIT_REPOSITORY https://github.com/nlohmann/js
 FetchContent_Declare(GTest GIT_REPOSITORY https://github.com/google/googletest.git
   GIT_TAG 58d77fa8070e8cec2dc1ed015d66b454c8d78850 # 1.12.1
   FIND_PACKAGE_ARGS 1.12)
+FetchContent_Declare(protozero GIT_REPOSITORY https://github.com/mapbox/protozero.git
+  GIT_TAG v1.7.1 SOURCE_SUBDIR no-build)
 
 FetchContent_Declare(zstd GIT_REPOSITORY https://github.com/facebook/zstd.git
   GIT_TAG 945f27758c0fd67b636103a38dbf050266c6b90a # 1.5.4
@@ -42,6 +44,17 @@ function(strata_headers_of name library)
   add_library(${name} INTERFACE)
   target_include_directories(${name} SYSTEM INTERFACE $<TARGET_PROPERTY:${library},INTERFACE_INCLUDE_DIRECTORIES>)
 endfunction()
+
+# protozero: headers only; Debian's package has no CMake files.
+find_path(STRATA_PROTOZERO_HEADERS protozero/pbf_reader.hpp)
+mark_as_advanced(STRATA_PROTOZERO_HEADERS)
+add_library(strata_protozero INTERFACE)
+if(STRATA_PROTOZERO_HEADERS)
+  target_include_directories(strata_protozero SYSTEM INTERFACE ${STRATA_PROTOZERO_HEADERS})
+else()
+  FetchContent_MakeAvailable(protozero)
+  target_include_directories(strata_protozero SYSTEM INTERFACE ${protozero_SOURCE_DIR}/include)
+endif()
 
 # fmt, compiled once.
 if(TARGET fmt AND NOT fmt_FOUND)

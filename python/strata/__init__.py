@@ -128,6 +128,7 @@ _LATER = (
     "masked",
     "multiprocessing",
     "nested",
+    "onnx",
     "ops",
     "optim",
     "sparse",

@@ -57,10 +57,11 @@ struct RegularFile {
 
   // O_NONBLOCK: opening a pipe must not wait for a writer.
   explicit RegularFile(const std::string& name)
-      : path(name), descriptor{retry([&] {
-          check_path(name);
-          return ::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        })} {
+      : RegularFile(name, retry([&] {
+                      check_path(name);
+                      return ::open(name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+                    })) {}
+  RegularFile(const std::string& name, int fd) : path(name), descriptor{fd} {
     if (descriptor.fd < 0) fail_io(errno, fmt::format("cannot open '{}'", path));
     struct stat info {};
     if (::fstat(descriptor.fd, &info) < 0) fail_io(errno, fmt::format("cannot read '{}'", path));
@@ -120,14 +121,49 @@ std::shared_ptr<FileBytes> FileBytes::read(const std::string& path, size_t most)
   return result;
 }
 
+namespace {
+void* map_private(const RegularFile& file) {
+  if (!file.size) return nullptr;
+  void* data = ::mmap(nullptr, file.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.descriptor.fd, 0);
+  if (data == MAP_FAILED) fail_io(errno, fmt::format("cannot map '{}' ({} bytes)", file.path, file.size));
+  return data;
+}
+
+// A descriptor of folder/name, opened part by part without following links; -1 with errno set.
+int open_below(const std::string& folder, const std::string& name, const std::string& path) {
+  STRATA_CHECK(!name.empty() && name.front() != '/' && name.find('\0') == std::string::npos, Runtime,
+               "cannot open '{}' below '{}': a relative name of a file is expected", name, folder);
+  Descriptor at{retry([&] { return ::open(folder.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY); })};
+  for (size_t begin = 0; at.fd >= 0;) {
+    const size_t end = std::min(name.find('/', begin), name.size());
+    const std::string part = name.substr(begin, end - begin);
+    STRATA_CHECK(part != "..", Runtime, "cannot open '{}': it leads out of the folder '{}'", path, folder);
+    const bool last = end == name.size();
+    const int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | (last ? O_NONBLOCK : O_DIRECTORY);
+    const int next = retry([&] { return ::openat(at.fd, part.empty() ? "." : part.c_str(), flags); });
+    STRATA_CHECK(next >= 0 || (errno != ELOOP && errno != ENOTDIR), Runtime,
+                 "cannot open '{}': '{}' is a link or no folder; links are not followed here", path, part);
+    if (last || next < 0) return next;
+    ::close(std::exchange(at.fd, next));
+    begin = end + 1;
+  }
+  return -1;
+}
+}  // namespace
+
 std::shared_ptr<FileBytes> FileBytes::map(const std::string& path) {
   const RegularFile file(path);
-  void* data = nullptr;
-  if (file.size) {
-    data = ::mmap(nullptr, file.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, file.descriptor.fd, 0);
-    if (data == MAP_FAILED) fail_io(errno, fmt::format("cannot map '{}' ({} bytes)", path, file.size));
-  }
-  return std::shared_ptr<FileBytes>(new FileBytes(static_cast<std::byte*>(data), file.size, true, path));
+  return std::shared_ptr<FileBytes>(new FileBytes(static_cast<std::byte*>(map_private(file)), file.size, true, path));
+}
+
+std::shared_ptr<FileBytes> FileBytes::map_below(const std::string& folder, const std::string& name) {
+  STRATA_CHECK(!folder.empty(), Runtime, "cannot open '{}': no folder to look in is known", name);
+  const std::string path = folder + (folder.back() == '/' ? "" : "/") + name;
+  const RegularFile file(path, open_below(folder, name, path));
+  struct stat info {};
+  STRATA_CHECK(::fstat(file.descriptor.fd, &info) == 0 && info.st_nlink == 1, Runtime,
+               "cannot open '{}': the file has several names (hard links); copy it", path);
+  return std::shared_ptr<FileBytes>(new FileBytes(static_cast<std::byte*>(map_private(file)), file.size, true, path));
 }
 
 std::shared_ptr<FileBytes> FileBytes::copy(Bytes bytes, std::string name) {

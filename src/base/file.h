@@ -24,6 +24,9 @@ class STRATA_API FileBytes {
   // process writes into the file, the contents here change; if it truncates the file, the next access dies by SIGBUS.
   // Replacing the file (AtomicFile, rename) is safe.
   static std::shared_ptr<FileBytes> map(const std::string& path);
+  // Maps the file `name` in a folder or below it. A name that leads out of the folder, links and files with several names
+  // (hard links) are refused: the name comes from a file that may be hostile.
+  static std::shared_ptr<FileBytes> map_below(const std::string& folder, const std::string& name);
   static std::shared_ptr<FileBytes> copy(Bytes bytes, std::string name);
 
   FileBytes(const FileBytes&) = delete;

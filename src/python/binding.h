@@ -182,7 +182,7 @@ extern PyGetSetDef tensor_properties[];
 Tensor tensor_of_capsule(PyObject* capsule);  // over the memory of a fresh DLPack capsule
 extern PyMethodDef tensor_methods[], conversion_functions[], autograd_functions[], dlpack_functions[], file_functions[],
   optim_functions[], value_functions[], device_functions[], device_memory_functions[], autocast_functions[],
-  kernel_functions[], gemm_functions[], graph_functions[];
+  kernel_functions[], gemm_functions[], graph_functions[], onnx_functions[];
 int get_buffer(PyObject* self, Py_buffer* view, int flags);
 void release_buffer(PyObject* self, Py_buffer* view);
 PyObject* get_item(PyObject* self, PyObject* key);

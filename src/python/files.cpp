@@ -8,16 +8,10 @@
 #include "nn/data/synthetic_digits.h"
 #include "nn/files/checkpoint.h"
 #include "python/binding.h"
+#include "python/files.h"
 
 namespace strata::python {
 namespace {
-
-// A path argument: str, bytes or os.PathLike.
-struct Path {
-  PyObject* bytes = nullptr;
-  ~Path() { Py_XDECREF(bytes); }
-  std::string text() const { return {PyBytes_AS_STRING(bytes), static_cast<size_t>(PyBytes_GET_SIZE(bytes))}; }
-};
 
 std::string utf8(PyObject* text) {
   Py_ssize_t n;

@@ -417,7 +417,7 @@ bool init(PyObject* module) {
   for (PyMethodDef* table :
        {conversion_functions, autograd_functions, dlpack_functions, file_functions, optim_functions, value_functions,
         device_functions, device_memory_functions, autocast_functions, kernel_functions, gemm_functions,
-        library_functions, inline_functions, sparse_functions, graph_functions, doctor_functions})
+        library_functions, inline_functions, sparse_functions, graph_functions, doctor_functions, onnx_functions})
     if (PyModule_AddFunctions(module, table) < 0) return false;
   ops_dict = make_ops();
   return ops_dict && PyModule_AddObjectRef(module, "ops", ops_dict) == 0 && bind_operators(ops_dict) &&

@@ -46,8 +46,5 @@ class STRATA_API SafeTensorsWriter {
   size_t data_size_ = 0;
 };
 
-// The storage of bytes at `offset` of the file, which it keeps alive; a copy if the offset is not aligned.
-STRATA_API Ref<Storage> storage_in(const std::shared_ptr<FileBytes>& file, size_t offset, size_t bytes, DType dtype);
-
 }  // namespace files
 }  // namespace strata

@@ -5,6 +5,7 @@
 
 #include "nn/files/pickle.h"
 #include "nn/files/zip.h"
+#include "tensor/file_storage.h"
 
 namespace strata::files {
 namespace {
