@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import os
 import warnings
 
 from . import _C
@@ -11,7 +10,7 @@ from .nn import Module
 # PyTorch's names of back ends are accepted, so that its programs run; all mean this compiler.
 BACKENDS = ("strata", "inductor", "aot_eager", "cudagraphs", "eager")
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-_SWITCH = os.environ.get("STRATA_COMPILE", "1")
+_SWITCH = _C._compile_mode()  # STRATA_COMPILE
 
 
 class Explanation:
@@ -214,5 +213,3 @@ def compile(
 if _SWITCH == "everywhere":  # for tests: all ops of the main thread, also the smallest
     _C._defer_everywhere(1)
     _C._set_fused_kernels(False)  # a kernel for each of thousands of groups would take hours to compile
-elif _SWITCH not in ("", "0", "1"):
-    warnings.warn(f"STRATA_COMPILE={_SWITCH} is unknown; expected 0, 1 or everywhere", stacklevel=1)

@@ -8,7 +8,9 @@
 #include "autograd/autograd.h"
 #include "compile/control.h"
 #include "compile/control_flow.h"
+#include "dispatch/deferred.h"
 #include "dispatch/observer.h"
+#include "dispatch/source_line.h"
 #include "strata/ops.h"
 
 namespace strata::graph {
@@ -53,8 +55,15 @@ class Execution {
     }
   }
 
+  void inspect(const Program::Inspect& look) {
+    look_ = &look;
+    overwrites_ = false;
+    run();
+  }
   std::vector<Tensor> run() {
+    const Scoped<const std::string*> line(replayed_line, replayed_line);
     for (const Node& n : g_.nodes) {
+      if (checks_compiled()) replayed_line = &n.source;
       if (n.bodies.empty()) run(n);
       else run_control(n);
       for_each_use(n, [&](ValueId id) { release(id); });
@@ -188,6 +197,7 @@ class Execution {
     Args args;
     args.size = static_cast<uint32_t>(n.args.size());
     for (uint32_t i = 0; i < args.size; ++i) args[i] = value_of(n.args[i]);
+    if (n.form == Form::InPlace && thread_state.grad_mode && run_as_plain(n, args)) return;
     std::vector<Tensor> copies = copy_overwritten(n, args);
     if (n.op->returns_list && n.form == Form::Plain) {
       std::vector<Tensor> results = call_list(*n.op, args);
@@ -212,6 +222,17 @@ class Execution {
       keep_all(n, count, copies);
     }
     keep_all(n, 0, std::span(results, count));
+  }
+  // x.mul_(x): the sum of gradients of x has eager's order if no copy takes the place of one x.
+  bool run_as_plain(const Node& n, const Args& args) {
+    const ValueId self = std::get<ValueRef>(n.args[0]).id;
+    uint32_t times = 0;
+    for_each_use(n, [&](ValueId id) { times += id == self; });
+    if (times < 2 || !n.op->formulas) return false;
+    Tensor result = call(*n.op, args);
+    if (!is_as_captured(*result, g_.values[n.results[0]])) return false;
+    keep_all(n, 0, {&result, 1});
+    return true;
   }
   std::vector<Tensor> values_of(const std::vector<ValueId>& ids) const {
     std::vector<Tensor> list;
@@ -301,6 +322,8 @@ class Execution {
   }
 
   void keep_all(const Node& n, size_t first, std::span<Tensor> results) {
+    for (size_t k = 0; look_ && k < results.size(); ++k)
+      if (results[k] && n.results[first + k] != kNoValue) (*look_)(n, n.results[first + k], results[k]);
     for (size_t k = 0; k < results.size(); ++k)
       if (const ValueId id = n.results[first + k]; id != kNoValue && uses_[id]) keep(n, id, std::move(results[k]));
   }
@@ -373,6 +396,7 @@ class Execution {
   std::vector<uint32_t> uses_;     // that are still to come; those of inputs and states never end
   const RunPlan* plan_ = nullptr;  // null: of a body, which writes to nothing
   bool overwrites_ = false;
+  const Program::Inspect* look_ = nullptr;
   std::vector<int64_t> dims_;  // by index in Graph::dims
   // Lists that the arguments of the node that runs refer to. Reserved at once: they must not move.
   std::vector<std::vector<Tensor>> lists_;
@@ -405,6 +429,9 @@ RunPlan::RunPlan(const Graph& g) : uses(uses_of(g)), overwriting(graph::overwrit
   overwrites = alone && std::ranges::find(overwriting, true) != overwriting.end();
 }
 Program::Program(Graph graph) : graph_(std::move(graph)), plan_(graph_) {}
+void Program::inspect(const std::vector<Tensor>& inputs, const Inspect& look) const {
+  Execution(graph_, plan_, inputs).inspect(look);
+}
 std::vector<Tensor> Program::run(const std::vector<Tensor>& inputs) const {
   return Execution(graph_, plan_, inputs).run(inputs);
 }

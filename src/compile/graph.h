@@ -2,6 +2,7 @@
 // shape rules, gradients and devices are those of eager calls. docs/internals/graph.md has the format and the rules.
 #pragma once
 #include <array>
+#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -140,6 +141,9 @@ class STRATA_API Program {
   explicit Program(Graph graph);
   const Graph& graph() const { return graph_; }
   std::vector<Tensor> run(const std::vector<Tensor>& inputs) const;
+  // Shows each result of each node after its call; nothing is written to the inputs and states.
+  using Inspect = std::function<void(const Node&, ValueId, const Tensor&)>;
+  void inspect(const std::vector<Tensor>& inputs, const Inspect& look) const;
 
  private:
   Graph graph_;

@@ -37,6 +37,7 @@ void Recorder::watch(const TapeNode& n) {
 // A backward pass inside of the program calls ops on what the tape has saved. What a call of the graph has saved inside, no other
 // node can use.
 void Recorder::goes_back(const TapeNode& n) {
+  went_back_ = true;
   if (lenient_ && !refused_.empty()) return;
   std::string why;
   bool is_recent = false;

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "autograd/watch.h"
+#include "dispatch/deferred.h"
 #include "dispatch/source_line.h"
 
 namespace strata::graph {
@@ -118,6 +119,13 @@ void Recorder::note_call(const OpRecord& op, Form form, const Args& args, const 
       }
 }
 
+void Recorder::note_value(ValueId id, const TensorImpl& t) {
+  static const OpRecord& clone = find_op("clone");
+  if (!t.storage || t.device.type == DeviceType::Meta) return;
+  const Unseen unseen;
+  notes_->emplace_back(id, call(clone, Args(alias(t), Value())));
+}
+
 void Recorder::note_results(const Tensor* outs, size_t count) {
   const bool plain = pending_.form == Form::Plain, grad_mode = thread_state.grad_mode;
   std::vector<bool> shown(count, false);
@@ -145,6 +153,12 @@ void Recorder::note_results(const Tensor* outs, size_t count) {
     // squeeze_() and resize_() change the shape of the tensor, not its memory
     if (plain && !same_geometry(t, *targets_[k].before)) show(t, results[first + k]);
     else write(t, results[first + k]);
+  }
+  if (notes_) {
+    for (size_t k = 0; k < targets_.size(); ++k)
+      if (targets_[k].tensor) note_value(results[first + k], *targets_[k].tensor);
+    for (size_t k = 0; k < count; ++k)
+      if (shown[k]) note_value(results[k], *outs[k]);
   }
   targets_.clear();
   for (size_t k = 0; k < count; ++k)
@@ -420,8 +434,12 @@ void Recorder::write(const TensorImpl& t, ValueId value) {
                  to_string(type_of(t)), to_string(graph_.values[m.base].type));
     static const OpRecord& scatter = find_op("as_strided_scatter");
     const ValueType type = graph_.values[m.base].type;
-    const ValueId whole = new_value(type, (recorded_[m.base] || recorded_[value]) && thread_state.grad_mode);
+    // A write through a tensor that is cut off the tape (detach(), .data) changes values, and no gradients: nothing that a run
+    // could record.
+    const bool cut = recorded_[m.base] && !recorded_[value];
+    const ValueId whole = new_value(type, !cut && recorded_[value] && thread_state.grad_mode);
     add_node(scatter, {ValueRef{m.base}, ValueRef{value}}, t, whole);
+    graph_.nodes.back().no_grad |= cut;
     m.base = whole;
   }
   ++m.writes;

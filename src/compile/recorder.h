@@ -58,6 +58,7 @@ class Recorder final : public Observer {
   // What a call of control flow has made: a part of the tape, and memory.
   void add_control(uint64_t first_order, uint64_t end, const InnerMemory& memory);
 
+  bool went_back() const { return went_back_; }  // the program has run a backward pass
   // Why gradients of what the program returns may differ in a run. Empty: they do not.
   const std::string& lost_gradient() const { return lost_; }
   const std::string& refused() const { return refused_; }
@@ -73,6 +74,8 @@ class Recorder final : public Observer {
     ValueId grad = kNoValue;  // that it had, an input too
   };
   const std::vector<Given>& given() const { return given_; }
+  // From now on, keeps copies of the results of all calls.
+  void note_values(std::vector<std::pair<ValueId, Tensor>>& notes) { notes_ = &notes; }
 
   void before(const OpRecord& op, Form form, const Args& args, const Tensor* outs) override;
   void after(const OpRecord& op, const Tensor* outs, size_t count) override;
@@ -129,6 +132,7 @@ class Recorder final : public Observer {
   Argument argument_of(const OpRecord& op, uint32_t i, const Value& v);
   void note_call(const OpRecord& op, Form form, const Args& args, const Tensor* outs);
   void note_results(const Tensor* outs, size_t count);
+  void note_value(ValueId id, const TensorImpl& t);
   void forget_unreachable();
 
   const CaptureOptions& options_;
@@ -143,6 +147,7 @@ class Recorder final : public Observer {
   const RareModes modes_ = thread_state;
   const bool grad_mode_ = thread_state.grad_mode;
   std::string refused_, lost_;
+  bool went_back_ = false;
   Graph graph_;
   std::map<const Storage*, Memory> memories_;
   size_t sweep_at_ = 64;  // as many memories
@@ -150,6 +155,7 @@ class Recorder final : public Observer {
   std::vector<Given> given_;
   std::unordered_map<const TensorImpl*, size_t> place_of_given_;
   std::vector<bool> recorded_;  // by value: whether a run gives it with requires_grad
+  std::vector<std::pair<ValueId, Tensor>>* notes_ = nullptr;
   Node pending_;
   std::vector<Target> targets_;  // of the pending call
   std::set<std::string> names_;  // of values

@@ -11,6 +11,7 @@
 #include "autograd/saved_hooks.h"
 #include "compile/passes.h"
 #include "compile/recorder.h"
+#include "compile/rehearsal.h"
 #include "compile/tape.h"
 #include "dispatch/deferred.h"
 #include "record/precision.h"
@@ -28,6 +29,7 @@ struct Facts {
   const std::byte* data;
   ValueType type;
   bool requires_grad;
+  std::vector<int64_t> hooks;
   explicit Facts(const Tensor& t)
       : tensor(t),
         grad(t.grad()),
@@ -35,7 +37,8 @@ struct Facts {
         storage(t->storage.get()),
         data(t->data),
         type(type_of(*t)),
-        requires_grad(t->requires_grad) {}
+        requires_grad(t->requires_grad),
+        hooks(hooks_of(*t)) {}
 };
 // What changed, or null. The history changes with recorded writes, which a graph has.
 const char* change(const Facts& before, bool written) {
@@ -44,6 +47,8 @@ const char* change(const Facts& before, bool written) {
     return "changes the memory or the shape of a tensor (set_data, resize_, .data = ...)";
   if (now.requires_grad != before.requires_grad && (!written || !before.tensor->history))
     return "changes requires_grad of a tensor";
+  if (now.hooks != before.hooks && now.history.get() == before.history.get())
+    return "registers or removes a hook of a tensor";
   return nullptr;
 }
 
@@ -71,11 +76,12 @@ Recording::TensorFacts::TensorFacts(const TensorImpl& t)
       requires_grad(t.requires_grad),
       inference(t.inference),
       storage(t.storage.get()),
-      data(t.data) {}
+      data(t.data),
+      hooks(hooks_of(t)) {}
 bool Recording::TensorFacts::same_type(const TensorImpl& t) const {
   return t.requires_grad == requires_grad && t.inference == inference && t.dtype == type.dtype &&
          t.device == type.device && std::ranges::equal(t.sizes(), type.shape) &&
-         std::equal(type.strides.begin(), type.strides.end(), t.strides);
+         std::equal(type.strides.begin(), type.strides.end(), t.strides) && hooks_of(t) == hooks;
 }
 
 Recording::Recording(const std::vector<Tensor>& inputs, States states) : states_(std::move(states)) {
@@ -119,14 +125,17 @@ std::vector<Tensor> Recording::follow(const Program& f, const std::vector<Tensor
     facts.emplace_back(t);
   }
   const auto is_given = [&](ValueId id) { return id < facts.size(); };
+  if (notes_values_) recorder.note_values(notes_);
   const uint64_t first_order = next_order();
   std::vector<Tensor> outputs;
   {
     const Observing observing(recorder);
     outputs = f(inputs);
   }
+  if (notes_values_) outputs_ = outputs;
   for (const Facts& before : facts) {
     if (const char* what = change(before, recorder.has_written(*before.tensor))) recorder.refuse(what);
+    if (recorder.went_back() && !before.hooks.empty()) recorder.refuse("may run hooks of a tensor in a backward pass");
     records_ |= before.history.get() != before.tensor->history.get();
   }
   for (const Tensor& t : outputs) {
@@ -175,6 +184,7 @@ std::vector<Tensor> Recording::follow(const Program& f, const std::vector<Tensor
           if (!s.named && before.grad.get() == s.tensor.get()) recorder.refuse("uses the .grad of a tensor");
       keep_used_gradients(graph, recorder);
       if (!records_) remove_copies(graph);
+      apply_graph_fault(graph);
       for (const Graph::Write& w : graph.writes)
         if (!is_given(w.target) && std::ranges::find(graph.inputs, w.target) == graph.inputs.end())
           recorder.refuse("writes to a tensor that it made without ops, such as tensor([...])");
@@ -353,10 +363,12 @@ std::shared_ptr<LaunchedProgram> Recording::launchable(const std::vector<Tensor>
 }
 
 std::optional<std::vector<Tensor>> Recording::replay(const std::vector<Tensor>& inputs) {
-  if (used_gradients_.empty()) return replay(inputs, inputs);
+  return used_gradients_.empty() ? replay(inputs, inputs) : replay(inputs, graph_inputs_for(inputs));
+}
+std::vector<Tensor> Recording::graph_inputs_for(const std::vector<Tensor>& inputs) const {
   std::vector<Tensor> with_grads = inputs;
   for (const auto& [id, type] : used_gradients_) with_grads.push_back(given(id, inputs).grad());
-  return replay(inputs, with_grads);
+  return with_grads;
 }
 std::optional<std::vector<Tensor>> Recording::replay(const std::vector<Tensor>& inputs,
                                                      const std::vector<Tensor>& graph_inputs) {
@@ -449,7 +461,7 @@ std::vector<Tensor> Replayer::call(const std::string& rest, const std::vector<Te
     deferral.finish();
     return results;
   };
-  if (thread_state.observed) return program(inputs);
+  if (thread_state.observed || compile_mode() == CompileMode::Off) return program(inputs);
   if (program_must_run()) return run();
   const std::lock_guard lock(*running_);
   for (const auto& [key, recording] : recordings_) {
@@ -457,6 +469,15 @@ std::vector<Tensor> Replayer::call(const std::string& rest, const std::vector<Te
     Recording& known = *recording;  // the list may grow meanwhile
     const bool audit = known.audit_is_due();
     if (!known.refused().empty()) return run();
+    if (checks_compiled()) {
+      const Rehearsal rehearsal(known, inputs);
+      Recording again(inputs, states_);
+      again.note_values();
+      std::vector<Tensor> results = again.follow(program, inputs);
+      known.compare(again, "strata::Replay");
+      rehearsal.compare(again);
+      return results;
+    }
     if (!audit) {
       if (auto results = known.replay(inputs)) return *std::move(results);
       return run();

@@ -53,9 +53,11 @@ class STRATA_API Recording {
   uint64_t launched() const { return launched_; }
   std::string why_not_launched() const;
   std::string input_types() const;
-  void release();  // tensors and graph
+  void release();                               // tensors and graph
+  void note_values() { notes_values_ = true; }  // follow() keeps what a Rehearsal compares
 
  private:
+  friend class Rehearsal;
   // Settings that decide what ops compute or record.
   struct Switches {
     bool grad, inference, deterministic;
@@ -69,6 +71,7 @@ class STRATA_API Recording {
     bool requires_grad, inference;
     const Storage* storage;
     const std::byte* data;
+    std::vector<int64_t> hooks;
     explicit TensorFacts(const TensorImpl& t);
     bool same_type(const TensorImpl& t) const;
     bool same_memory(const TensorImpl& t) const { return t.storage.get() == storage && t.data == data; }
@@ -84,6 +87,7 @@ class STRATA_API Recording {
   };
   void keep_used_gradients(Graph& graph, const Recorder& recorder);
   const Tensor& given(ValueId id, std::span<const Tensor> inputs) const;
+  std::vector<Tensor> graph_inputs_for(const std::vector<Tensor>& inputs) const;
   bool gradients_fit(std::span<const Tensor> inputs) const;
   std::optional<std::vector<Tensor>> replay(const std::vector<Tensor>& inputs, const std::vector<Tensor>& graph_inputs);
   std::vector<int64_t> sharing_of(std::span<const Tensor> inputs) const;
@@ -106,6 +110,9 @@ class STRATA_API Recording {
   std::vector<std::pair<ValueId, ValueType>> used_gradients_;  // inputs of the graph, after those of the program
   bool records_ = false;                                       // the call leaves a tape that is still to be used
   bool fuses_ = false;                                         // some ops are large enough to be deferred
+  bool notes_values_ = false;
+  std::vector<std::pair<ValueId, Tensor>> notes_;  // copies of all values
+  std::vector<Tensor> outputs_;                    // of the program
   uint64_t calls_ = 1;
   std::atomic<uint64_t> replayed_ = 0, launched_ = 0;
   enum class Launch : uint8_t { Unknown, Possible, Impossible } launch_ = Launch::Unknown;

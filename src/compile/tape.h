@@ -15,10 +15,13 @@ uint64_t next_order();  // the order that the next node on this thread's tape ge
 struct Tape {
   // backward() has used it: the first node that another backward() finds without what it had saved.
   const TapeNode* freed = nullptr;
-  // What a graph would not record: functions of the user, hooks, retained gradients. Empty: nothing.
+  // What a graph would not record: functions of the user, hooks, retained gradients, saved values that were overwritten, so that
+  // backward() raises. Empty: nothing.
   std::string beyond_ops;
 };
 Tape tape_of(std::span<const Tensor> results, uint64_t first_order);
+// The hooks that gradients of this tensor run, by number.
+std::vector<int64_t> hooks_of(const TensorImpl& t);
 // The memory of what a node has saved.
 std::vector<Ref<Storage>> saved_by(const TapeNode& n);
 

@@ -85,11 +85,23 @@ void Group::before_launch(const char* kernel) {
   if (mine.in_kernel == 0) keep(kernel);
 }
 
+Unseen::Unseen() : state_(thread_state), reader_(std::exchange(own_read_observer, nullptr)) {
+  thread_state = {};
+  thread_state.reference_only = state_.reference_only;
+  ++mine.in_kernel;
+}
+Unseen::~Unseen() {
+  --mine.in_kernel;
+  thread_state = state_;
+  own_read_observer = reader_;
+}
+
 void fill_promised(bool on) { fills_promised.store(on, std::memory_order_relaxed); }
 
 namespace {
 bool fuses_now() {
-  return mine.depth && !mine.in_kernel && !thread_state.reference_only && !thread_state.explain &&
+  static const bool off = compile_mode() == CompileMode::Off;
+  return mine.depth && !off && !mine.in_kernel && !thread_state.reference_only && !thread_state.explain &&
          !thread_state.anomaly_mode && !thread_state.tuning;
 }
 // Values of other threads, before the group is locked: two threads may need each other's.
@@ -119,9 +131,7 @@ bool defer_rows(const Call& c) {
 }
 }  // namespace
 
-bool defer(const Call& c) {
-  if (!fuses_now()) return false;
-  if (!c.op.formulas) return defer_rows(c);
+static bool defer_pointwise(const Call& c) {
   const TensorImpl& out = *c.out();
   const bool on_cpu = out.device.type == DeviceType::Cpu;
   if (out.device.type == DeviceType::Meta || !out.contiguous || out.numel == 0 || (out.storage && is_exposed(out)) ||
@@ -144,6 +154,16 @@ bool defer(const Call& c) {
   if (on_cpu && out.numel < least_elements.load(std::memory_order_relaxed) && !mine.group->reads_rows(c, f, common))
     return false;
   mine.group->add(c, f, common);
+  return true;
+}
+
+bool defer(const Call& c) {
+  if (!fuses_now()) return false;
+  if (!checks_compiled()) [[likely]]
+    return c.op.formulas ? defer_pointwise(c) : defer_rows(c);
+  DrawsOf draws(c.args);
+  if (!(c.op.formulas ? defer_pointwise(c) : defer_rows(c))) return false;
+  mine.group->check(c, draws);
   return true;
 }
 

@@ -46,7 +46,31 @@ STRATA_API int64_t least_deferred();
 // For tests: promised memory is filled with NaNs, so that a read before the values are computed shows.
 STRATA_API void fill_promised(bool on);
 
+// What STRATA_COMPILE in the environment asks for: 0, 1 (or nothing), check or everywhere. Throws Value if it is something else.
+enum class CompileMode : uint8_t { Off, On, Check, Everywhere };
+STRATA_API CompileMode compile_mode();
+
+// STRATA_COMPILE=check: each op of a group is also computed by its own kernel when it is called. A result of the group with other bits
+// throws Runtime, which names the first op whose result differs and its line. Returns whether it was on.
+STRATA_API bool check_compiled(bool on);
+STRATA_API bool checks_compiled();
+// For tests of these checks: the results that groups compute for an op of this name are wrong in one element. Empty: none are.
+STRATA_API void plant_group_fault(std::string op);
+
 // begin internal
+// While it exists, this thread calls ops for a check: at once, without modes, gradients, and observers.
+class Unseen {
+ public:
+  Unseen();
+  ~Unseen();
+  Unseen(const Unseen&) = delete;
+  Unseen& operator=(const Unseen&) = delete;
+
+ private:
+  const ThreadState state_;
+  ReadObserver* const reader_;
+};
+
 // For dispatch, which calls these only while promises exist.
 
 // Defers a call whose result has a dtype and a shape. A result without memory gets some; one that has memory is overwritten. False:

@@ -1,5 +1,7 @@
 #include "dispatch/group.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cstring>
 #include <numeric>
@@ -294,18 +296,35 @@ void Group::drop(const Storage& storage) {
   const std::lock_guard lock(mutex_);
   for (Step& s : steps_)
     if (s.memory == &storage) s.memory = nullptr;
+  check_.drop(storage);
+}
+void Group::check(const Call& c, DrawsOf& draws) {
+  const std::lock_guard lock(mutex_);
+  const Scoped inside(computing, this);
+  check_.add(c, draws);
+}
+// The first result with other bits than its op's own kernel gives, in words.
+std::string Group::first_objection() {
+  for (const Step& s : steps_)
+    if (s.memory) apply_group_fault(*s.op, *s.memory, program_.device);
+  for (const Step& s : steps_)
+    if (std::string wrong = s.memory ? check_.objection(*s.memory) : ""; !wrong.empty()) return wrong;
+  return {};
 }
 
 void Group::compute_all(const char* why) {
   if (steps_.empty()) return;
+  std::string wrong;
   FusedProgram program = needed_steps();
   cuda::FusedRun run{.how = "tiles", .source = {}};
   if (!program.steps.empty()) {
     tracing::Span span(tracing::Layer::Kernel, "fused");
     if (span.active()) span.detail(names());
-    Scoped now(computing, this);
+    const Scoped now(computing, this);
+    const Scoped<ReadObserver*> unseen(own_read_observer, nullptr);  // the program has called these ops before
     if (program.device.type == DeviceType::Cpu) cpu::run_tiles(program);
     else cuda::run_fused(program, *stream_, report ? &run : nullptr);
+    if (checks_compiled()) wrong = first_objection();
   }
   if (report) report->push_back(described(program, run, why));
   for (const Step& s : steps_)
@@ -315,8 +334,14 @@ void Group::compute_all(const char* why) {
   program_.tensors.clear();
   program_.parts.clear();
   whole_.clear();
+  check_.clear();
   program_.row = 1;
   numbers_ = 0;
+  if (!wrong.empty())
+    fail(ErrorKind::Runtime,
+         fmt::format("compile: STRATA_COMPILE=check found an op that has another result in a group than alone: {}. "
+                     "The group was ended by {}",
+                     wrong, why));
 }
 
 // The steps whose results are held or used by such steps, with the tensors they read.

@@ -6,6 +6,7 @@
 
 #include "cuda/pointwise/fused.h"
 #include "dispatch/deferred.h"
+#include "dispatch/group_check.h"
 #include "record/fused.h"
 
 namespace strata {
@@ -24,6 +25,8 @@ class Group final : public Promiser {
   bool add(const Call& c, RowOp op, uint32_t whole);
   // Whether a pointwise op computes one value per row from results of this group.
   bool reads_rows(const Call& c, const Formula& f, DType common);
+
+  void check(const Call& c, DrawsOf& draws);  // one that was just added; see GroupCheck
 
   void keep(const char* why) override;
   void before_launch(const char* kernel) override;
@@ -53,13 +56,15 @@ class Group final : public Promiser {
   FusedOperand operand_of(const TensorImpl& t, RowPart part);
   void promise(const FusedStep& step, const OpRecord& op, const TensorImpl& out);
   void compute_all(const char* why);
+  std::string first_objection();
   FusedProgram needed_steps() const;
   std::string names() const;
   FusedGroup described(const FusedProgram& p, const cuda::FusedRun& run, const char* why) const;
 
   std::mutex mutex_;
   FusedProgram program_;
-  std::vector<Step> steps_;                      // of the program, in the same order
+  std::vector<Step> steps_;  // of the program, in the same order
+  GroupCheck check_;
   std::vector<Tensor> whole_;                    // what ops on rows have read or will read as a whole
   int64_t align_ = 1, together_ = 1, unit_ = 0;  // of the ops on rows, on the CPU
   int64_t threads_ = 0;                          // of a row, on GPUs; 0: any number

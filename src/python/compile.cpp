@@ -1,4 +1,5 @@
 // The bindings of strata.compile(): calls of Python functions whose ops are deferred.
+#include "compile/rehearsal.h"
 #include "cuda/pointwise/fused.h"
 #include "dispatch/deferred.h"
 #include "python/binding.h"
@@ -55,6 +56,25 @@ PyObject* py_defer_everywhere(PyObject*, PyObject* least) {
     fill_promised(true);
     static thread_local Deferral* const forever = new Deferral;  // never ends
     (void)forever;
+    Py_RETURN_NONE;
+  });
+}
+// What STRATA_COMPILE asks for, as one of its texts.
+PyObject* py_compile_mode(PyObject*, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    constexpr const char* kTexts[] = {"0", "1", "check", "everywhere"};
+    return PyUnicode_FromString(kTexts[static_cast<size_t>(compile_mode())]);
+  });
+}
+PyObject* py_check_compiled(PyObject*, PyObject* on) {
+  return guarded([&]() -> PyObject* { return PyBool_FromLong(check_compiled(checked(PyObject_IsTrue(on)))); });
+}
+// For tests. _plant_compile_faults(op of groups, op of graphs): their results are wrong.
+PyObject* py_plant_compile_faults(PyObject*, PyObject* const* given, Py_ssize_t n) {
+  return guarded([&]() -> PyObject* {
+    STRATA_CHECK(n == 2, Type, "_plant_compile_faults: expected two names of ops");
+    plant_group_fault(shown(given[0]));
+    graph::plant_graph_fault(shown(given[1]));
     Py_RETURN_NONE;
   });
 }

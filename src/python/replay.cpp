@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-#include "compile/replay.h"
+#include "compile/rehearsal.h"
 #include "dispatch/deferred.h"
 #include "python/binding.h"
 #include "python/call_pattern.h"
@@ -23,6 +23,7 @@ struct Variant {
   Surroundings around;
   CallPattern result;
   std::optional<graph::Recording> recording;
+  bool notes_values = false;
 
   void release() {
     arguments.clear();
@@ -75,6 +76,7 @@ PyObject* follow(const PyReplay& r, Variant& v, PyObject* args, PyObject* kwargs
   for (PyObject* o : v.arguments.objects()) v.around.add(o, "");
   const std::vector<Tensor> inputs = tensors_of(given);
   graph::Recording& recording = v.recording.emplace(inputs, v.around.tensors());
+  if (v.notes_values) recording.note_values();
   if (v.around.too_many()) recording.refuse("refers to more than 200000 objects");
   for (PyObject* o : given)
     if (Py_TYPE(o) != tensor_type && Py_TYPE(o) != parameter_type)
@@ -125,10 +127,18 @@ PyObject* replay_call(PyObject* self, PyObject* args, PyObject* kwargs) {
       if (*r.mismatch = objection(*v, args, kwargs, inputs); !r.mismatch->empty()) continue;
       const bool audit = v->recording->audit_is_due();
       if (!v->recording->refused().empty()) return run_deferred(r, args, kwargs);
-      if (!audit) return replay(r, *v, args, kwargs, inputs);
+      std::optional<graph::Rehearsal> rehearsal;
+      if (checks_compiled()) {
+        const WithoutGil unlocked;
+        rehearsal.emplace(*v->recording, inputs);
+      } else if (!audit) {
+        return replay(r, *v, args, kwargs, inputs);
+      }
       Variant again;
+      again.notes_values = rehearsal.has_value();
       Object result(follow(r, again, args, kwargs));
       v->recording->compare(*again.recording, kAdvice);
+      if (rehearsal) rehearsal->compare(*again.recording);
       return result.release();
     }
     if (r.variants->size() == graph::kMostRecordings) {

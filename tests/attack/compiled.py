@@ -1,9 +1,10 @@
 """Runs random programs plainly, compiled and replayed, and compares everything that they leave: results, gradients, written arguments.
 
-    python tests/attack/compiled.py [--programs 300] [--seed 1] [--program N] [--device cpu,vgpu]
+    python tests/attack/compiled.py [--programs 300] [--seed 1] [--program N] [--device cpu,vgpu] [--check]
 
 The programs are those of programs.py, with views, writes, hooks, gradients, and draws of random numbers. A program is known by its seed and number:
-`--seed S --program N` shows it. Each is called several times, with other values, so that it is followed, audited and replayed. `graph` is a capture, where one is possible."""
+`--seed S --program N` shows it. Each is called several times, with other values, so that it is followed, audited and replayed. `graph` is a capture, where one is possible. With --check
+(STRATA_COMPILE=check), each compiled call runs both ways, and gradients of the results are compared too."""
 
 import argparse
 import pathlib
@@ -114,6 +115,8 @@ def left_by(f, leaves):
     try:
         results = f(*leaves)
     except Exception as error:
+        if "STRATA_COMPILE=check" in str(error):
+            return [str(error)]
         return ["its results depend on values" if "captured with" in str(error) else f"raises {type(error).__name__}"]
     shown = [("result", k, t) for k, t in enumerate(results)]
     shown += [("argument", k, t) for k, t in enumerate(leaves)]
@@ -168,7 +171,9 @@ def main():
     parser.add_argument("--seed", default="1")
     parser.add_argument("--program", type=int, help="only this one, and show it")
     parser.add_argument("--device", default="cpu,vgpu")
+    parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
+    _C._check_compiled(options.check)
     warnings.simplefilter("ignore")
     _C._set_least_deferred(1)
     _C._set_fused_kernels(False)  # a kernel for each of thousands of groups would take hours to compile

@@ -32,9 +32,10 @@ def test_programs_agree_on_every_device_and_with_finite_differences():
 
 @pytest.mark.parametrize("device, programs", [("cpu", 300), ("vgpu", 60)])
 def test_compiled_programs_leave_what_plain_ones_do(device, programs):
-    ended = output_of("compiled.py", "--programs", programs, "--seed", "ci", "--device", device)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert f"{programs} programs" in ended.stdout
+    for more in ((), ("--check",)):
+        ended = output_of("compiled.py", "--programs", programs, "--seed", "ci", "--device", device, *more)
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+        assert f"{programs} programs" in ended.stdout
 
 
 def test_damaged_graphs_run_or_are_refused():

@@ -238,3 +238,74 @@ def test_one_value_as_two_objects():
         got[4].add_(1)  # counts its writes apart
         assert got[2]._version == version and strata.equal(got[2], got[4])
     assert f.variants().graphs[0]["replayed"] == 2
+
+
+def test_hooks_are_guarded():
+    """Hooks that a call registers, and those that its backward passes run: the function runs."""
+    seen, x = [], strata.ones(3, requires_grad=True)
+
+    def registers(x):
+        x.register_hook(seen.append)
+        return x * 2
+
+    f = strata.compile(registers, replay=True)
+    for _ in range(5):
+        f(strata.ones(2, requires_grad=True)).sum().backward()
+    assert len(seen) == 5 and "hook" in f.variants().graphs[0]["refused"]
+
+    g = strata.compile(lambda x: strata.autograd.grad((x * x).sum(), x)[0], replay=True)
+    for _ in range(5):
+        assert g(x).tolist() == [2, 2, 2]
+    handle = x.register_hook(lambda gradient: gradient * seen.append(1) if False else gradient * 3)
+    for _ in range(5):
+        assert g(x).tolist() == [6, 6, 6]
+    handle.remove()
+    assert g(x).tolist() == [2, 2, 2]
+
+
+def test_writes_through_detached_views_leave_gradients_alone():
+    def program(x):
+        y = x * 1.0
+        y.detach().diagonal().fill_(5)
+        return y * 1.0, y
+
+    f = strata.compile(program, replay=True)
+    for _ in range(5):
+        x = strata.randn(3, 3, requires_grad=True)
+        for got, want in zip(f(x), program(x), strict=True):
+            assert same_bits(got, want)
+            pair = [strata.autograd.grad(t.sum(), x, retain_graph=True)[0] for t in (got, want)]
+            assert pair[0].tolist() == pair[1].tolist() == strata.ones(3, 3).tolist()
+
+
+def test_overwritten_values_raise_in_backward():
+    def program(x):
+        y = x.exp()
+        z = y * 2
+        y.mul_(3)
+        return z
+
+    f = strata.compile(program, replay=True)
+    for _ in range(5):
+        x = strata.randn(3, requires_grad=True)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            f(x).sum().backward()
+    assert "overwrites what exp has saved" in f.variants().graphs[0]["refused"]
+
+
+@pytest.mark.parametrize("write", ["mul_(y)", "addcmul_(y, y)", "add_(y, alpha=3)", "sub_(y * 2).mul_(y)"])
+def test_sums_of_gradients_keep_their_order(write):
+    def program(x):
+        y = strata.nn.functional.elu(x)
+        drawn = y + 1
+        eval(f"y.{write}", {"y": y})
+        return y, drawn
+
+    f = strata.compile(program, replay=True)
+    for k in range(6):
+        strata.manual_seed(k)
+        x = strata.randn(50, requires_grad=True)
+        g = strata.randn(50)
+        pair = [strata.autograd.grad(p(x)[0], x, g)[0] for p in (f, program)]
+        assert same_bits(*pair)
+    assert f.variants().graphs[0]["replayed"] == 3
