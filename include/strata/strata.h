@@ -54,6 +54,7 @@
 #include "strata/operators.h"
 #include "strata/ops.h"
 #include "strata/tensor_methods.h"
+#include "system/devices/devices.h"
 #include "system/doctor/doctor.h"
 #include "tensor/generator.h"
 #include "tensor/std_complex.h"

@@ -107,8 +107,8 @@ from ._autocast_state import (  # noqa: E402
 )
 from ._compile import compile  # noqa: E402
 from ._control_flow import cond, scan, while_loop  # noqa: E402
-from ._doctor import doctor  # noqa: E402
 from ._functions import *  # noqa: E402
+from ._machine import device_load, devices, doctor, dtype_table  # noqa: E402
 from .amp import autocast  # noqa: E402
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402
 from .random import get_rng_state, initial_seed, seed, set_rng_state  # noqa: E402

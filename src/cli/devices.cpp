@@ -1,65 +1,51 @@
 // `strata devices` and `strata libraries`: what this machine provides.
 #include <fmt/core.h>
-#include <hwy/targets.h>
-#include <unistd.h>
 
-#include <fstream>
+#include <chrono>
+#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <thread>
 
-#include "base/parallel.h"
 #include "cli/commands.h"
 #include "cli/output.h"
 #include "cuda/libs/libraries.h"
-#include "cuda/runtime/runtime.h"
+#include "system/devices/devices.h"
 
 namespace strata::cli {
 namespace {
 
-std::string cpu_name() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);)
-    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
-  return "unknown";
-}
+struct Asked {
+  bool json = false, measure = false, dtypes = false, details = false;
+  double watch = 0;
+  int64_t count = 0;
+};
 
-const char* simd_level() {
-  const int64_t targets = hwy::SupportedTargets();
-  return targets & HWY_AVX3 ? "AVX-512" : targets & HWY_AVX2 ? "AVX2" : "baseline";
-}
-
-double gib(size_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
-
-int list_devices(bool json) {
-  const size_t memory = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGE_SIZE));
-  nlohmann::json all = nlohmann::json::array();
-  all.push_back({{"device", "cpu"},
-                 {"name", cpu_name()},
-                 {"threads", hardware_threads()},
-                 {"simd", simd_level()},
-                 {"memory_gib", gib(memory)}});
-  std::string text =
-    fmt::format("cpu     {}, {} threads, {}, {:.1f} GiB\n", cpu_name(), hardware_threads(), simd_level(), gib(memory));
-  for (const DeviceType type : {DeviceType::Cuda, DeviceType::Vgpu}) {
-    if (const std::string why = cuda::Runtime::why_not(type); !why.empty()) {
-      all.push_back({{"device", to_string(Device{type, -1})}, {"available", false}, {"why_not", why}});
-      text += fmt::format("{:<7} not available: {}\n", to_string(Device{type, -1}), why);
-      continue;
+// A line per device and period, until it is interrupted.
+int watch(const Asked& asked) {
+  for (int64_t i = 0; asked.count == 0 || i < asked.count; ++i) {
+    if (i > 0) std::this_thread::sleep_for(std::chrono::duration<double>(asked.watch));
+    const std::vector<devices::Load> now = devices::load();
+    if (asked.json) {
+      fmt::print("{}", devices::to_json(now));
+    } else {
+      for (const devices::Load& l : now) fmt::print("{}", devices::to_text(l));
+      if (now.size() > 1) fmt::print("\n");
     }
-    cuda::Runtime& runtime = cuda::Runtime::get(type);
-    for (int i = 0; i < runtime.count(); ++i) {
-      const cuda::Properties& p = runtime[i].properties;
-      all.push_back({{"device", to_string(runtime[i].device())},
-                     {"name", p.name},
-                     {"compute_capability", fmt::format("{}.{}", p.major, p.minor)},
-                     {"multiprocessors", p.multiprocessors},
-                     {"memory_gib", gib(p.total_memory)}});
-      text +=
-        fmt::format("{:<7} {}, compute capability {}.{}, {} multiprocessors, {:.1f} GiB\n",
-                    to_string(runtime[i].device()), p.name, p.major, p.minor, p.multiprocessors, gib(p.total_memory));
-    }
+    if (std::fflush(stdout) != 0) return 2;  // the reader is gone
   }
-  fmt::print("{}", json ? all.dump(2) + "\n" : text);
+  return 0;
+}
+
+int show_devices(const Asked& asked) {
+  if (asked.watch > 0) return watch(asked);
+  if (asked.dtypes) {
+    const auto all = devices::dtypes();
+    fmt::print("{}", asked.json ? devices::to_json(all) : devices::to_text(all));
+    return 0;
+  }
+  const auto all = devices::list(asked.measure);
+  fmt::print("{}", asked.json ? devices::to_json(all) : devices::to_text(all, asked.details || asked.measure));
   return 0;
 }
 
@@ -82,21 +68,30 @@ int list_libraries(bool json) {
   return 0;
 }
 
-// A command that prints a table, or the same as JSON.
-void add_listing(CLI::App& app, Run& run, const std::string& name, const char* what, int (*list)(bool json)) {
-  auto json = std::make_shared<bool>(false);
-  CLI::App* command = app.add_subcommand(name, what);
-  command->add_flag("--json", *json, "Machine-readable output");
-  command->footer("Example: strata " + name + " --json");
-  command->callback([&run, json, list] { run = [json, list] { return list(*json); }; });
-}
 }  // namespace
 
 void add_devices(CLI::App& app, Run& run) {
-  add_listing(app, run, "devices", "List the devices of this machine", list_devices);
+  auto asked = std::make_shared<Asked>();
+  CLI::App* command = app.add_subcommand("devices", "List the devices of this machine, and what they can do");
+  command->add_flag("--details", asked->details, "Show clocks, caches, memories and the peaks of each dtype");
+  command->add_flag("--measure", asked->measure, "Also measure copies and products, about a second per device");
+  command->add_flag("--dtypes", asked->dtypes, "Show the element types with their ranges and precisions instead");
+  command->add_option("--watch", asked->watch, "Print what the devices do every so many seconds, until Ctrl-C")
+    ->expected(0, 1)
+    ->default_str("1")
+    ->check(CLI::Range(0.01, 86400.0));
+  command->add_option("--count", asked->count, "With --watch: stop after so many lines")->check(CLI::PositiveNumber);
+  command->add_flag("--json", asked->json, "Machine-readable output");
+  command->footer("Example: strata devices --measure");
+  command->callback([&run, asked] { run = [asked] { return show_devices(*asked); }; });
 }
+
 void add_libraries(CLI::App& app, Run& run) {
-  add_listing(app, run, "libraries", "List NVIDIA's libraries that this machine has; none is needed", list_libraries);
+  auto json = std::make_shared<bool>(false);
+  CLI::App* command = app.add_subcommand("libraries", "List NVIDIA's libraries that this machine has; none is needed");
+  command->add_flag("--json", *json, "Machine-readable output");
+  command->footer("Example: strata libraries --json");
+  command->callback([&run, json] { run = [json] { return list_libraries(*json); }; });
 }
 
 void add_missing(CLI::App& app, Run& run) {

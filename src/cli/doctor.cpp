@@ -9,7 +9,7 @@
 namespace strata::cli {
 namespace {
 
-struct Asked {
+struct Wanted {
   doctor::Options options;
   bool json = false, fix_hints = false, no_probes = false, list = false;
   std::string explain;
@@ -22,7 +22,7 @@ int list_checks() {
   return 0;
 }
 
-int run_doctor(const Asked& asked) {
+int run_doctor(const Wanted& asked) {
   if (asked.list) return list_checks();
   if (!asked.explain.empty()) {
     fmt::print("{}", doctor::explain(asked.explain));
@@ -39,7 +39,7 @@ int run_doctor(const Asked& asked) {
 }  // namespace
 
 void add_doctor(CLI::App& app, Run& run) {
-  auto asked = std::make_shared<Asked>();
+  auto asked = std::make_shared<Wanted>();
   CLI::App* command = app.add_subcommand("doctor", "Find out whether the GPUs can be used, and if not, why not");
   command->add_option("--section", asked->options.sections, "Only these parts: driver, gpu, libraries, … (repeatable)");
   command->add_flag("--torch", asked->options.torch, "Also examine an installed PyTorch, by running its interpreter");

@@ -35,7 +35,7 @@ PYTHON_ONLY = {
         "no_grad|enable_grad|set_grad_enabled|inference_mode": "NoGradGuard, AutoGradMode and InferenceMode, as in libtorch",
         "autocast": "autocast::Scope",
         "tune|tracing": "TuneGuard; tracing::start and stop",
-        "doctor": "doctor::examine",
+        "doctor|devices|device_load|dtype_table": "doctor::examine; devices::list, load and dtypes",
         "[gs]et_autocast_.*dtype|(is|set)_autocast_.*enabled|clear_autocast_cache|autocast_.*nesting": "in strata::autocast, as in libtorch's at::autocast",
         "is_tensor": "the type says it",
         "as_tensor|asarray|from_numpy|frombuffer": "take Python objects; tensor() copies values and from_blob() shares memory",

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <string_view>
 
 #include "cuda/runtime/diagnosis.h"
 #include "cuda/runtime/images.h"
@@ -85,12 +84,6 @@ BuildFacts this_build() {
     if (number.empty()) continue;
     (std::isalpha(static_cast<unsigned char>(one.back())) ? b.exact : b.machine_code).push_back(number[0]);
   }
-  int oldest = 0;
-  for (const cuda::Image& image : cuda::images()) {
-    const Version n = numbers_in(image.ptx.begin(400), ".target sm_");
-    if (!n.empty() && (oldest == 0 || n[0] < oldest)) oldest = n[0];
-  }
-  if (oldest) b.ptx = oldest;
   return b;
 }
 

@@ -85,7 +85,7 @@ struct BuildFacts {
   bool kernels = true;
   std::vector<int> machine_code;  // 80, 90: compute capabilities that have machine code
   std::vector<int> exact;         // 90 of "90a": machine code for this capability alone
-  int ptx = 75;                   // the oldest capability that its PTX runs on
+  int ptx = 75;                   // the oldest capability of its PTX: see cmake/CompileKernel.cmake
 };
 
 struct ContainerFacts {

@@ -84,3 +84,43 @@ def doctor(
             timeout,
         )
     )
+
+
+class Listing(list):
+    """Facts as dicts, which print as the table of the command."""
+
+    def __init__(self, answer, text):
+        import json
+
+        super().__init__(json.loads(answer))
+        self._text = text
+
+    def __str__(self):
+        return self._text.rstrip("\n")
+
+    __repr__ = __str__
+
+    def _repr_html_(self):
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+def devices(*, measure=False):
+    """The devices of this machine, as dicts: names, limits, memories, nominal peaks; with `measure`, measured ones too.
+
+    Prints as `strata devices --details` does.
+    """
+    return Listing(*_C._devices_list(measure))
+
+
+def dtype_table():
+    """Element types with bits, range and precision, computed from their codes; prints as a table."""
+    return Listing(*_C._devices_dtypes())
+
+
+def device_load():
+    """What the devices do now, as dicts: percent of their time, memory in use, watts; None where it is not known."""
+    import json
+
+    return json.loads(_C._devices_load())

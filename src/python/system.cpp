@@ -1,6 +1,7 @@
-// strata.doctor: the examination of the machine, as JSON for the Python package to read.
-#include "python/doctor.h"
+// strata.doctor and strata.devices: what the machine has and what is wrong with it, as JSON for the Python package to read.
+#include "python/system.h"
 
+#include "system/devices/devices.h"
 #include "system/doctor/doctor.h"
 
 namespace strata::python {
@@ -89,12 +90,44 @@ PyObject* list_topics(PyObject*, PyObject*) {
     return list.release();
   });
 }
+
+// _devices_list(measure): JSON, text
+PyObject* list_devices(PyObject*, PyObject* args) {
+  int measure;
+  if (!PyArg_ParseTuple(args, "p", &measure)) return nullptr;
+  return guarded([&] {
+    std::vector<devices::Info> all;
+    {
+      const WithoutGil unlock;
+      all = devices::list(measure != 0);
+    }
+    return need(Py_BuildValue("NN", text_of(devices::to_json(all)), text_of(devices::to_text(all, true))));
+  });
+}
+
+PyObject* device_load(PyObject*, PyObject*) {
+  return guarded([&] {
+    std::vector<devices::Load> now;
+    {
+      const WithoutGil unlock;
+      now = devices::load();
+    }
+    return text_of(devices::to_json(now));
+  });
+}
+
+PyObject* list_dtypes(PyObject*, PyObject*) {
+  return guarded([&] {
+    const auto all = devices::dtypes();
+    return need(Py_BuildValue("NN", text_of(devices::to_json(all)), text_of(devices::to_text(all))));
+  });
+}
 }  // namespace
 
-PyMethodDef doctor_functions[] = {{"_doctor", examine, METH_VARARGS, nullptr},
-                                  {"_doctor_explain", explain, METH_VARARGS, nullptr},
-                                  {"_doctor_checks", list_checks, METH_NOARGS, nullptr},
-                                  {"_doctor_topics", list_topics, METH_NOARGS, nullptr},
-                                  {}};
+PyMethodDef system_functions[] = {
+  {"_devices_list", list_devices, METH_VARARGS, nullptr}, {"_devices_load", device_load, METH_NOARGS, nullptr},
+  {"_devices_dtypes", list_dtypes, METH_NOARGS, nullptr}, {"_doctor", examine, METH_VARARGS, nullptr},
+  {"_doctor_explain", explain, METH_VARARGS, nullptr},    {"_doctor_checks", list_checks, METH_NOARGS, nullptr},
+  {"_doctor_topics", list_topics, METH_NOARGS, nullptr},  {}};
 
 }  // namespace strata::python

@@ -1,9 +1,9 @@
-// strata.doctor.
+// strata.doctor and strata.devices.
 #pragma once
 #include "python/binding.h"
 
 namespace strata::python {
 
-extern PyMethodDef doctor_functions[];
+extern PyMethodDef system_functions[];
 
 }  // namespace strata::python
