@@ -3,9 +3,7 @@
 #include <fmt/core.h>
 #include <zstd.h>
 
-#include <algorithm>
 #include <map>
-#include <memory>
 
 #include "base/error.h"
 
@@ -60,17 +58,6 @@ std::string Packed::unpack(const char* name) const {
   const size_t size = ZSTD_decompress(out.data(), out.size(), bytes.data(), bytes.size());
   if (ZSTD_isError(size)) refuse(ZSTD_getErrorName(size));
   if (size != out.size()) refuse("a wrong size");
-  return out;
-}
-
-std::string Packed::begin(size_t most) const {
-  std::string out(std::min(most, unpacked_bytes()), '\0');
-  const std::unique_ptr<ZSTD_DStream, decltype(&ZSTD_freeDStream)> stream(ZSTD_createDStream(), ZSTD_freeDStream);
-  ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
-  ZSTD_outBuffer to{out.data(), out.size(), 0};
-  while (to.pos < to.size && in.pos < in.size)
-    if (ZSTD_isError(ZSTD_decompressStream(stream.get(), &to, &in))) break;
-  out.resize(to.pos);
   return out;
 }
 

@@ -13,7 +13,6 @@ struct Packed {
   Packed(const char* begin, const char* end) : bytes(begin, static_cast<size_t>(end - begin)) {}
   STRATA_API size_t unpacked_bytes() const;  // 0 if the frame's header is damaged
   STRATA_API std::string unpack(const char* name) const;
-  STRATA_API std::string begin(size_t most) const;  // the first bytes; fewer if the frame is damaged
   std::string_view bytes;
 };
 

@@ -16,7 +16,6 @@ TEST(Images, EveryOneUnpacks) {
     const std::string ptx = image.ptx.unpack(image.name);
     EXPECT_EQ(ptx.size(), image.ptx.unpacked_bytes()) << image.name;
     EXPECT_NE(ptx.find(".visible .entry "), std::string::npos) << image.name;
-    EXPECT_EQ(image.ptx.begin(300), ptx.substr(0, 300)) << image.name;
     EXPECT_EQ(image.machine.unpack(image.name).size(), image.machine.unpacked_bytes()) << image.name;
   }
 }
@@ -54,7 +53,6 @@ TEST(Images, ATruncatedOneIsRefused) {
   const Image& image = smallest();
   for (size_t size = 0; size < image.ptx.bytes.size(); ++size) {
     const Packed cut(image.ptx.bytes.data(), image.ptx.bytes.data() + size);
-    EXPECT_EQ(image.ptx.begin(300).find(cut.begin(300)), 0u);
     EXPECT_THROW(cut.unpack("cut"), Error) << size << " of " << image.ptx.bytes.size() << " bytes";
   }
 }
