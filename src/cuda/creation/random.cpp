@@ -32,20 +32,22 @@ void launch(const Function& kernel, const RandomParams& p, int64_t per_thread, D
   stream_of(device).launch(kernel, {blocks_for(p.count, per_thread * kRandomThreads)}, {kRandomThreads}, 0, p);
 }
 
-// Reserves the words of a call. The parameters have no addresses yet.
-DropoutParams drop_params(int64_t count, double p, double scale, Generator& generator, Device device) {
-  const RandomDraw draw = Graph::reserve(generator, static_cast<uint64_t>((count + 3) / 4), device);
+// The parameters have no addresses yet.
+DropoutParams drop_params(int64_t count, double p, double scale, const RandomDraw& draw) {
   DropoutParams d{};
   d.count = count;
   d.seed = draw.seed;
   d.first = draw.first;
   d.base = draw.base;
-  // Elements whose 24 upper bits are below the limit are dropped.
-  const auto limit = static_cast<uint32_t>(std::ceil(std::ldexp(static_cast<float>(p), 24)));
-  d.all = limit == 0;
-  d.last = (limit << 8) - 1;  // of the largest limit, 2^24, all bits
+  const DropRule rule = drop_rule(p);
+  d.all = rule.all;
+  d.last = rule.last;
   d.scale = scale;
   return d;
+}
+// Reserves the words of a call.
+DropoutParams drop_params(int64_t count, double p, double scale, Generator& generator, Device device) {
+  return drop_params(count, p, scale, Graph::reserve(generator, static_cast<uint64_t>((count + 3) / 4), device));
 }
 void drop(DropoutParams d, const TensorImpl* x, const TensorImpl& out, const TensorImpl* mask) {
   static const Function kernels[] = {{"random", "dropout_f32"}, {"random", "dropout_f64"}};
@@ -120,6 +122,22 @@ void fill_bernoulli(const TensorImpl& out, const TensorImpl& chances, Generator&
 
 void keep_mask(const TensorImpl& out, double p, Generator& generator) {
   drop(drop_params(out.numel, p, 1, generator, out.device), nullptr, out, nullptr);
+}
+
+DropRule drop_rule(double p) {
+  // Elements whose 24 upper bits are below the limit are dropped.
+  const auto limit = static_cast<uint32_t>(std::ceil(std::ldexp(static_cast<float>(p), 24)));
+  return {(limit << 8) - 1, limit == 0};  // `last` of the largest limit, 2^24: all bits
+}
+
+void reserve_draws(const TensorImpl& out, uint64_t blocks, Generator& generator) {
+  static const Function kernel("random", "leave_draws");
+  const RandomDraw draw = Graph::reserve(generator, blocks, out.device);
+  stream_of(out.device).launch(kernel, {1}, {1}, 0, DrawStateParams{address(out), draw.seed, draw.first, draw.base});
+}
+
+void keep_mask_of(const TensorImpl& state, const TensorImpl& out, double p) {
+  drop(drop_params(out.numel, p, 1, RandomDraw{0, 0, address(state)}), nullptr, out, nullptr);
 }
 
 void dropout(const TensorImpl& x, double p, double scale, const TensorImpl& out, const TensorImpl& mask,

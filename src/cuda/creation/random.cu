@@ -253,6 +253,13 @@ extern "C" __global__ void __launch_bounds__(256) integers_small(RandomParams p)
 extern "C" __global__ void __launch_bounds__(256) bernoulli_one(RandomParams p) { bernoulli<false>(p); }
 extern "C" __global__ void __launch_bounds__(256) bernoulli_each(RandomParams p) { bernoulli<true>(p); }
 
+extern "C" __global__ void leave_draws(DrawStateParams p) {
+  const Blocks blocks(p);
+  uint64_t* out = reinterpret_cast<uint64_t*>(p.out);
+  out[0] = blocks.seed;
+  out[1] = blocks.first;
+}
+
 extern "C" __global__ void begin_replay(RandomBaseParams p) {
   uint64_t* base = reinterpret_cast<uint64_t*>(p.base);
   base[0] = p.seed;

@@ -39,4 +39,9 @@ struct DropoutParams {
   double scale;
 };
 
+struct DrawStateParams {
+  uint64_t out;  // int64 [2]: the seed, the first block
+  uint64_t seed, first, base;
+};
+
 }  // namespace strata::cuda

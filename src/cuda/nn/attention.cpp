@@ -21,7 +21,7 @@ size_t kernels_for(const Params& p) {
   return i;
 }
 
-// Kernel variants, indexed by [is_bf16][has_mask][width].
+// Kernel variants, indexed by [is_bf16][has_mask][width]; those with a mask also drop weights.
 using Kernels3 = const Function[2][2][std::size(kWidths)];
 #define STRATA_WIDTHS(file, name)                               \
   {                                                             \
@@ -61,7 +61,7 @@ void run_attention(const AttentionCall& a, const Call& c, const Plan&) {
   const Params p = attention_parameters(a, inputs);
   const size_t widths = kernels_for(p);
   // The kernels without a mask scale the scores after they searched the largest one.
-  const bool masked = a.mask || !(a.scale > 0);
+  const bool masked = a.mask || a.draws || !(a.scale > 0);
   launch(stream_of(a.q.device), kernels[a.q.dtype == DType::BF16][masked][widths], kForwardShapes[widths], p, p.rows);
 }
 
@@ -101,7 +101,7 @@ void run_attention_backward(const AttentionCall& a, const Call& c, const Plan&) 
   const Params p = attention_parameters(a, inputs);
   const Stream stream = stream_of(a.q.device);
   const size_t widths = kernels_for(p);
-  const bool bf16 = a.q.dtype == DType::BF16, masked = a.mask;
+  const bool bf16 = a.q.dtype == DType::BF16, masked = a.mask || a.draws;
   launch_attention_pairs(a, p);
   launch(stream, queries[bf16][masked][widths], kQueryShapes[widths], p, p.rows);
   const uint32_t halves = kWidths[widths] > 128 ? 2 : 1;  // wide heads: keys and values in different blocks

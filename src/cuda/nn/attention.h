@@ -20,6 +20,8 @@ struct AttentionCall {
   const TensorImpl* mask;  // may be null
   bool causal;
   double scale;
+  const TensorImpl* draws = nullptr;  // int64 [2]: of dropout, see cuda::reserve_draws; null: nothing is dropped
+  double dropout_p = 0;
   const TensorImpl *grad = nullptr, *grad_q = nullptr, *grad_k = nullptr, *grad_v = nullptr;  // of the gradient only
   std::optional<AttentionSequences> sequences = {};
 };
@@ -34,7 +36,7 @@ const char* plan_attention_sequences(const AttentionCall& a, Plan& plan);
 // Reports starts that are out of order or range, and sequences that are longer than the longest one should be.
 void check_attention_sequences(const AttentionCall& a);
 
-// On Hopper (wgmma and TMA), without a mask.
+// On Hopper (wgmma and TMA), without a mask and dropout.
 const char* plan_attention_hopper(const AttentionCall& a, Plan& plan);
 void run_attention_hopper(const AttentionCall& a, const Call& c, const Plan& plan);
 void run_attention_hopper_backward(const AttentionCall& a, const Call& c, const Plan& plan);

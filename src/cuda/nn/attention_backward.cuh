@@ -4,13 +4,14 @@
 //   means[i] = sum over features of g[i] out[i]    (the weighted mean of the slopes of row i)
 //   s = w * (g vᵀ - means)                         (the gradient of the scores)
 //   grad_q = scale s k,  grad_k = scale sᵀ q,  grad_v = wᵀ g
+// With dropout, g vᵀ in the slopes and w in grad_v are multiplied by its factors; the means are the same.
 // One kernel computes grad_k and grad_v: a block owns keys, and queries pass by. Another computes grad_q: a block owns
 // queries, and keys pass by. Both compute the scores, so there are seven products instead of the five that a single
 // kernel needs; in return every sum has one owner, there are no atomic additions, and the bits are the same each time.
 // The first kernel computes the transposed scores, k qᵀ: so in both kernels the accumulators of the first products are,
 // rounded, the left factors of the next ones, and nothing but inputs passes through shared memory.
 #pragma once
-#include "cuda/nn/attention_tiles.cuh"
+#include "cuda/nn/attention_dropout.cuh"
 
 namespace strata::cuda::attention {
 
@@ -103,6 +104,12 @@ template <bool kBf16, int kWidth, bool kMasked> struct QueryGrad {
       multiply_rows<kBf16, kWidth>(s, q_at, T::columns_at(stage, lane));
       if constexpr (kMasked) add_mask<false>(p, part.place, s, row, column + lane % 4 * 2);
       multiply_rows<kBf16, kWidth>(slopes, g_at, T::columns_at(stage + kTileBytes, lane));
+      if constexpr (kMasked)
+        if (p.draws) {
+          uint32_t bits[kFrags];
+          Draws(p, part.place).template find<false, kFrags, kKeys / 8>(bits, row, column + lane % 4 * 2);
+          drop(slopes, bits, p.kept_scale);
+        }
 #pragma unroll
       for (int f = 0; f < kFrags; ++f)
 #pragma unroll
@@ -180,10 +187,26 @@ template <bool kBf16, int kWidth, bool kMasked, bool kKeyGrad, bool kValueGrad> 
           for (int e = 0; e < 4; ++e) s[f][j][e] = exp2_approximate(s[f][j][e] * factor - pair[j * 8 + e % 2].x);
       if (part.removes(p, tile * kQueries, kQueries, first, kShape.rows))
         remove_outside<true>(p, part, s, row, column, 0);
-      if constexpr (kValueGrad) add_weighted<kBf16, kWidth>(grad_v, s, T::rows_at(stage + kTileBytes, lane));
+      uint32_t bits[kFrags];
+      if constexpr (kMasked)
+        if (p.draws) Draws(p, part.place).template find<true, kFrags, kQueries / 8>(bits, row, column);
+      if constexpr (kValueGrad) {
+        float kept[kFrags][kQueries / 8][4];
+#pragma unroll
+        for (int f = 0; f < kFrags; ++f)
+#pragma unroll
+          for (int j = 0; j < kQueries / 8; ++j)
+#pragma unroll
+            for (int e = 0; e < 4; ++e) kept[f][j][e] = s[f][j][e];
+        if constexpr (kMasked)
+          if (p.draws) drop(kept, bits, p.kept_scale);
+        add_weighted<kBf16, kWidth>(grad_v, kept, T::rows_at(stage + kTileBytes, lane));
+      }
       if constexpr (kKeyGrad) {
         float slopes[kFrags][kQueries / 8][4];
         multiply_rows<kBf16, kWidth>(slopes, v_at, T::columns_at(stage + kTileBytes, lane));
+        if constexpr (kMasked)
+          if (p.draws) drop(slopes, bits, p.kept_scale);
 #pragma unroll
         for (int f = 0; f < kFrags; ++f)
 #pragma unroll

@@ -6,7 +6,7 @@
 // left factor of the second. Exponentials are powers of two. Bound: the tensor cores; a tile of keys costs as many
 // exponentials as scores. docs/internals/attention.md has the mathematics.
 #pragma once
-#include "cuda/nn/attention_tiles.cuh"
+#include "cuda/nn/attention_dropout.cuh"
 
 namespace strata::cuda::attention {
 
@@ -60,6 +60,12 @@ struct Forward : RunningRows<kWidth, Sizes<kWidth>::kForwardFrags, Sizes<kWidth>
       if (part.removes(p, first, kShape.rows, column, kKeys))
         remove_outside<false>(p, part, s, row, column + lane % 4 * 2, -STRATA_INFINITY);
       weigh(s, kMasked ? 1 : p.scale * kLog2E);
+      if constexpr (kMasked)
+        if (p.draws) {  // the sums of weights are those before dropout
+          uint32_t bits[kFrags];
+          Draws(p, part.place).template find<false, kFrags, kKeys / 8>(bits, row, column + lane % 4 * 2);
+          drop(s, bits, p.kept_scale);
+        }
       add_weighted<kBf16, kWidth>(out, s, T::rows_at(stage + kTileBytes, lane));
     }
     mma::copies_wait<0>();  // without a single tile, the copies of queries are still under way

@@ -68,6 +68,7 @@ const char* plan_attention_hopper(const AttentionCall& a, Plan& plan) {
   if (const char* reason = plan_attention_inputs(a, plan, p)) return reason;
   if (Runtime::gpu(a.q.device).properties.major != 9) return "for GPUs of compute capability 9.0 (Hopper)";
   if (a.mask) return "for attention without a mask";
+  if (a.draws) return "for attention without dropout";
   if (std::max(p.width, p.value_width) > 128) return "for heads of up to 128 features";
   if (!(a.scale > 0)) return "for positive scales";  // scores are scaled after the search for the largest one
   if (p.rows == 0 || p.batches == 0 || p.width == 0 || p.value_width == 0) return "there are no elements";

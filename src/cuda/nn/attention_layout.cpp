@@ -4,6 +4,7 @@
 
 #include "cuda/common/axes.h"
 #include "cuda/common/tensors.h"
+#include "cuda/creation/random.h"
 #include "cuda/pointwise/pointwise.h"
 
 namespace strata::cuda {
@@ -122,6 +123,11 @@ const char* lay_out_attention(const AttentionCall& a, const AttentionInputs& t, 
   }
   p.scale = static_cast<float>(a.scale);
   p.log_sums = address(a.log_sums);
+  if (const DropRule rule = drop_rule(a.dropout_p); a.draws && !rule.all) {
+    p.draws = address(*a.draws);
+    p.last_dropped = rule.last;
+    p.kept_scale = static_cast<float>(1 / (1 - a.dropout_p));
+  }
   Batch batch;
   set_rows(p.q, *t.q, batch);
   set_rows(p.k, *t.k, batch);
@@ -172,6 +178,7 @@ const char* plan_attention_inputs(const AttentionCall& a, Plan& plan, attention:
   if (a.mask && a.mask->dtype != DType::Bool && a.mask->dtype != DType::F32 && a.mask->dtype != DType::F16 &&
       a.mask->dtype != DType::BF16)
     return "for masks of bool, float32, float16 and bfloat16";
+  if (a.draws && !a.draws->contiguous) return "the draws of dropout are not contiguous";
   if (!a.log_sums.contiguous || a.log_sums.dtype != DType::F32) return "the logarithms are not contiguous float32";
   if (a.out.shape[a.out.ndim - 1] > 1 && a.out.strides[a.out.ndim - 1] != 1)
     return "the features of the result are not contiguous";

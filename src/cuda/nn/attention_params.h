@@ -38,6 +38,9 @@ struct Params {
   // The rows of a matrix may be those of several sequences; `rows` and `columns` are then those of the longest one.
   int32_t sequences, total_rows, total_columns;
   uint64_t row_starts, column_starts;  // int32 [sequences + 1]; 0: there is one sequence
+  uint64_t draws;                      // of dropout: the seed and the first Philox block; 0: nothing is dropped
+  uint32_t last_dropped;               // weights whose draw is above are kept
+  float kept_scale;
 };
 inline constexpr int kFar = 1 << 29;  // `left` and `right` without a limit; more than any size
 

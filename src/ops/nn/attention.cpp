@@ -23,11 +23,14 @@ bool plain_batches(const Tensor& q, const Tensor& k, const Tensor& v) {
   return same;
 }
 
-// Whether a mask can go into the op of devices: it has no more elements than the scores.
-bool can_fuse(const Tensor& mask, const Tensor& q, const Tensor& k) {
+// Whether the op of devices takes masks and dropout too.
+bool fuses_all(const Tensor& q) {
   const Device device = q.device();
-  if (device.type == DeviceType::Cpu || device.type == DeviceType::Meta || mask.dim() > q.dim()) return false;
-  if (size_of(q.dtype()) < 2) return false;
+  return device.type != DeviceType::Cpu && device.type != DeviceType::Meta && size_of(q.dtype()) >= 2;
+}
+// Whether a mask can go into that op: it has no more elements than the scores.
+bool can_fuse(const Tensor& mask, const Tensor& q, const Tensor& k) {
+  if (!fuses_all(q) || mask.dim() > q.dim()) return false;
   for (int64_t d = 1; d <= mask.dim(); ++d) {
     const int64_t size = mask.size(-d), scores = d == 1 ? k.size(-2) : q.size(-d);
     if (size != 1 && size != scores) return false;
@@ -40,7 +43,7 @@ Tensor expand_to_scores(const Tensor& mask, const Tensor& q, const Tensor& k) {
   return expand(mask, shape);
 }
 
-// The scores are stored: for dropout, and for masks on the CPU or with more elements than the scores. A row that attends to
+// The scores are stored: for dropout and masks on the CPU, and masks with more elements than the scores. A row that attends to
 // nothing gets weights of zero, and gradients of zero: its softmax sees finite scores.
 Tensor attention_by_ops(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask, bool causal,
                         double dropout_p, double scale) {
@@ -59,6 +62,12 @@ Tensor attention_by_ops(const Tensor& q, const Tensor& k, const Tensor& v, const
   if (attends) weights = masked_fill(weights, logical_not(attends), 0.0);
   if (dropout_p > 0) weights = nn::functional::dropout(weights, dropout_p, true, false);
   return matmul(weights, v);
+}
+// Draws for dropout of the weights: as many as of an op that has them all.
+Tensor draws_for(const Tensor& q, const Tensor& k) {
+  int64_t count = k.size(-2);
+  for (int d = 0; d + 1 < q.dim(); ++d) count *= q.size(d);
+  return _reserve_draws(q, count);
 }
 }  // namespace
 
@@ -116,8 +125,11 @@ STRATA_OP(scaled_dot_product_attention,
       }
     }
     const double factor = scale ? *scale : 1 / std::sqrt(static_cast<double>(std::max<int64_t>(query.size(-1), 1)));
-    const bool fused = dropout_p == 0 && key.size(-2) > 0 && plain_batches(q, k, v) && (!m || can_fuse(m, q, k));
-    const Tensor result = fused ? _attention(q, k, v, m ? expand_to_scores(m, q, k) : m, causal, factor)[0]
+    const bool drops = dropout_p > 0;
+    const bool fused = (!drops || (fuses_all(q) && dropout_p < 1)) && key.size(-2) > 0 && plain_batches(q, k, v) &&
+                       (!m || can_fuse(m, q, k));
+    const Tensor result = fused ? _attention(q, k, v, m ? expand_to_scores(m, q, k) : m, causal, factor,
+                                             drops ? draws_for(q, k) : Tensor(), dropout_p)[0]
                                 : attention_by_ops(q, k, v, m, causal, dropout_p, factor);
     return shared_heads ? flatten(result, -4, -3) : result;
   })

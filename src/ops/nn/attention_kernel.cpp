@@ -1,4 +1,5 @@
-// The op of scaled_dot_product_attention without dropout: the whole matrix of weights is not stored, forward or backward.
+// The op of scaled_dot_product_attention: the whole matrix of weights is not stored, forward or backward. Dropout's draws are reserved
+// by an op of their own, so that the gradient finds them again.
 #include "strata/args/nn/attention_kernel.h"
 #include "autograd/autograd.h"
 #include "cuda/nn/attention.h"
@@ -62,7 +63,30 @@ void check_mask(const TensorImpl* mask, const TensorImpl& q, const TensorImpl& k
     "the scores of query {} and key {}",
     to_string(mask->sizes()), name_of(mask->dtype), to_string(q.sizes()), to_string(k.sizes()));
 }
-const char* without_mask(const Tensor& mask) { return mask ? "for attention without a mask" : nullptr; }
+const char* plain_rows(const Tensor& mask, const Tensor& draws) {
+  return mask ? "for attention without a mask" : draws ? "for attention without dropout" : nullptr;
+}
+void check_draws(const Tensor& draws, double p) {
+  STRATA_CHECK(!draws || (draws.dtype() == DType::I64 && draws.dim() == 1 && draws.size(0) == 2), Runtime,
+               "attention: the draws of dropout are int64 of shape [2], but got {} {}", name_of(draws.dtype()),
+               to_string(draws.shape()));
+  STRATA_CHECK(!draws || (p >= 0 && p < 1), Value,
+               "attention: the probability of dropout has to be at least 0 and below 1, but got {}", p);
+}
+// What the weights are multiplied with, in blocks of rows: 0 or 1 / (1 - p). Nothing without dropout.
+struct DropFactors {
+  Tensor all;
+  DropFactors(const Tensor& draws, double p, const Tensor& q, const Tensor& k) {
+    if (!draws) return;
+    std::vector<int64_t> shape(q.shape().begin(), q.shape().end());
+    shape.back() = k.size(-2);
+    all = mul(_keep_mask_of(draws, shape, p, q.dtype()), 1 / (1 - p));
+  }
+  Tensor apply(const Tensor& weights, int64_t first, int64_t rows, int64_t keys) const {
+    return all ? mul(weights, narrow(narrow(all, -2, first, rows), -1, 0, keys)) : weights;
+  }
+  Tensor apply(const Tensor& weights) const { return all ? mul(weights, all) : weights; }
+};
 
 // Numbers to add to the scores.
 Tensor additive(const Tensor& mask, DType type) {
@@ -114,7 +138,7 @@ template <class Run> void run_attention_backward(const Call& c, Run run) {
   });
 }
 
-// On devices, where no fused kernel takes the call, it is composed of other ops, in the compute type: the scores of some
+// Where no fused kernel takes the call, it is composed of other ops, in the compute type: the scores of some
 // rows at a time. `first` is the row of the first query.
 Tensor scores_of(const Tensor& q, const Tensor& k, const Tensor& mask, bool causal, double scale, int64_t first = 0) {
   Tensor scores = mul(matmul(q, transpose(k, -2, -1)), scale);
@@ -145,12 +169,14 @@ template <class F> void for_row_blocks(const Tensor& q, const Tensor& k, bool ca
   }
 }
 
-void forward_on_device(const Call& c) {
+void forward_by_ops(const Call& c) {
+  const autograd::NoGrad no_grad;
   const args::attention_core a(c);
   const DType type = compute_type(c.outs[0].dtype());
   const Tensor q = dense(a.share_query(), type), k = dense(a.share_key(), type), v = dense(a.share_value(), type);
   if (c.outs[1].numel() == 0) return;
   const Tensor mask = a.share_mask(), out = alias(*c.outs[0]), sums = alias(*c.outs[1]);
+  const DropFactors drop(a.share_draws(), a.dropout_p(), q, k);
   for_row_blocks(q, k, a.is_causal(), [&](int64_t first, int64_t rows, int64_t keys) {
     const Tensor part = mask ? narrow(narrow(alias(*mask), -2, first, rows), -1, 0, keys) : Tensor();
     const Tensor scores =
@@ -158,15 +184,17 @@ void forward_on_device(const Call& c) {
     const Tensor log_sums = logsumexp(scores, -1);
     const Tensor weights = part ? weights_of(scores, log_sums) : softmax(scores, -1);
     copy_values(*narrow(sums, -1, first, rows), *log_sums);
-    copy_values(*narrow(out, -2, first, rows), *matmul(weights, narrow(v, -2, 0, keys)));
+    copy_values(*narrow(out, -2, first, rows), *matmul(drop.apply(weights, first, rows, keys), narrow(v, -2, 0, keys)));
   });
 }
-void backward_on_device(const Call& c) {
+void backward_by_ops(const Call& c) {
+  const autograd::NoGrad no_grad;
   const args::attention_backward a(c);
   const DType type = compute_type(c.outs[0].dtype());
   const Tensor g = dense(a.share_grad(), type), q = dense(a.share_query(), type), k = dense(a.share_key(), type),
                v = dense(a.share_value(), type), log_sums = dense(a.share_log_sums(), type), mask = a.share_mask();
   const Tensor along = sum(mul(g, dense(a.share_output(), type)), -1, true), grad_q = alias(*c.outs[0]);
+  const DropFactors drop(a.share_draws(), a.dropout_p(), q, k);
   Tensor grad_k, grad_v;  // the sums over blocks of rows
   const auto add_to = [](Tensor& all, const Tensor& like, int64_t keys, const Tensor& part) {
     if (!all && keys == like.size(-2)) all = part;
@@ -181,10 +209,11 @@ void backward_on_device(const Call& c) {
     const Tensor part = mask ? narrow(of_rows(alias(*mask)), -1, 0, keys) : Tensor();
     const Tensor scores = scores_of(of_rows(q), of_keys(k), part, a.is_causal(), a.scale(), first);
     const Tensor w = weights_of(scores, narrow(log_sums, -1, first, rows)), slope = of_rows(g);
-    const Tensor s = mul(mul(w, sub(matmul(slope, transpose(of_keys(v), -2, -1)), of_rows(along))), a.scale());
+    const Tensor slopes = drop.apply(matmul(slope, transpose(of_keys(v), -2, -1)), first, rows, keys);
+    const Tensor s = mul(mul(w, sub(slopes, of_rows(along))), a.scale());
     copy_values(*of_rows(grad_q), *matmul(s, of_keys(k)));
     add_to(grad_k, k, keys, matmul(transpose(s, -2, -1), of_rows(q)));
-    add_to(grad_v, v, keys, matmul(transpose(w, -2, -1), slope));
+    add_to(grad_v, v, keys, matmul(transpose(drop.apply(w, first, rows, keys), -2, -1), slope));
   });
   if (!grad_k) grad_k = zeros(k.shape(), type, k.device());  // there are no queries
   if (!grad_v) grad_v = zeros(v.shape(), type, v.device());
@@ -201,7 +230,9 @@ cuda::AttentionCall forward_call(const Call& c) {
           .log_sums = *c.outs[1],
           .mask = a.share_mask().get(),
           .causal = a.is_causal(),
-          .scale = a.scale()};
+          .scale = a.scale(),
+          .draws = a.share_draws().get(),
+          .dropout_p = a.dropout_p()};
 }
 cuda::AttentionCall backward_call(const Call& c) {
   const args::attention_backward a(c);
@@ -213,6 +244,8 @@ cuda::AttentionCall backward_call(const Call& c) {
           .mask = a.share_mask().get(),
           .causal = a.is_causal(),
           .scale = a.scale(),
+          .draws = a.share_draws().get(),
+          .dropout_p = a.dropout_p(),
           .grad = &a.grad(),
           .grad_q = c.outs[0].get(),
           .grad_k = c.outs[1].get(),
@@ -230,17 +263,23 @@ Grads differentiable_grads(const GradContext& c, const Tensor& g) {
   if (empty) scores = masked_fill(scores, empty, 0.0);
   Tensor w = softmax(scores, -1);
   if (empty) w = masked_fill(w, empty, 0.0);
-  const Tensor slope = matmul(g, transpose(v, -2, -1)), of_scores = mul(w, sub(slope, sum(mul(slope, w), -1, true)));
+  const DropFactors drop(a.draws(), a.dropout_p(), q, k);
+  const Tensor slope = drop.apply(matmul(g, transpose(v, -2, -1))),
+               of_scores = mul(w, sub(slope, sum(mul(slope, w), -1, true)));
   const Tensor s = mul(of_scores, scale);
-  return {matmul(s, k), matmul(transpose(s, -2, -1), q), matmul(transpose(w, -2, -1), g),
-          a.needs_mask() ? of_scores : Tensor()};
+  return {matmul(s, k), matmul(transpose(s, -2, -1), q), matmul(transpose(drop.apply(w), -2, -1), g),
+          a.needs_mask() ? of_scores : Tensor(), Tensor()};
 }
 }  // namespace
 
-STRATA_OP(attention_core,
-          "_attention(Tensor query, Tensor key, Tensor value, Tensor? mask, bool is_causal, float scale) -> (Tensor, "
-          "Tensor)")
-  .doc("softmax(scale * query @ key.T + mask) @ value, and the logarithm of each row's sum of exponentials.")
+STRATA_OP(
+  attention_core,
+  "_attention(Tensor query, Tensor key, Tensor value, Tensor? mask, bool is_causal, float scale, Tensor? draws=None, "
+  "float dropout_p=0.0) -> (Tensor, Tensor)")
+  .doc(
+    "dropout(softmax(scale * query @ key.T + mask)) @ value, and the logarithm of each row's sum of exponentials. "
+    "Without "
+    "draws (_reserve_draws) nothing is dropped.")
   .helper()
   .no_out()
   .dtypes(kFloatingTypes)
@@ -248,6 +287,7 @@ STRATA_OP(attention_core,
     const TensorImpl &q = c.query(), &v = c.value();
     sizes_of(q, c.key(), v, c.is_causal(), c.scale());
     check_mask(c.share_mask().get(), q, c.key());
+    check_draws(c.share_draws(), c.dropout_p());
     int64_t shape[kMaxDims];
     std::copy_n(q.shape, q.ndim, shape);
     shape[q.ndim - 1] = v.shape[q.ndim - 1];
@@ -262,35 +302,44 @@ STRATA_OP(attention_core,
       run_attention_forward(
         c, []<class T>(const Attention& a, const cpu::AttentionForward<T>& p) { attention_forward(a, p); });
     },
-    [](const Call& c) { return without_mask(args::attention_core(c).share_mask()); })
+    [](const Call& c) {
+      const args::attention_core a(c);
+      return plain_rows(a.share_mask(), a.share_draws());
+    })
   .kernel("reference",
           [](const Call& c) {
+            if (args::attention_core(c).share_draws()) return forward_by_ops(c);
             run_attention_forward(c, []<class T>(const Attention& a, const cpu::AttentionForward<T>& p) {
               attention_forward_reference(a, p);
             });
           })
-  .saves({"query", "key", "value", "mask"})
+  .saves({"query", "key", "value", "mask", "draws"})
   .saves_result({0, 1})
   .no_grad_outputs({1})
   .grad([](const grads::attention_core& c, const Tensor& g) -> Grads {
     if (c.needs_mask()) return differentiable_grads(c, g);
     const auto all = _attention_backward(g, c.query(), c.key(), c.value(), c.result(0), c.result(1), c.mask(),
-                                         c.is_causal(), c.scale());
-    return {all[0], all[1], all[2], Tensor()};
+                                         c.is_causal(), c.scale(), c.draws(), c.dropout_p());
+    return {all[0], all[1], all[2], Tensor(), Tensor()};
   })
   .grad_for_graph(differentiable_grads)
   .samples({"f(2,3,4), f(2,5,4), f(2,5,6), None, False, 0.5", "f(1,2,6,4), f(1,2,6,4), f(1,2,6,4), None, True, 0.5",
             "f(2,70,9), f(2,40,9), f(2,40,5), None, True, 0.3", "f(3,4), f(5,4), f(5,4), None, False, 1.0",
             "f(0,3,4), f(0,5,4), f(0,5,6), None, False, 0.5", "f(2,3,4), f(2,5,4), f(2,5,6), f(2,3,5), False, 0.5",
-            "f(2,3,4), f(2,5,4), f(2,5,6), b(2,3,5), False, 0.5", "f(2,3,4), f(2,5,4), f(2,5,6), b(2,3,5), True, -0.5"})
+            "f(2,3,4), f(2,5,4), f(2,5,6), b(2,3,5), False, 0.5", "f(2,3,4), f(2,5,4), f(2,5,6), b(2,3,5), True, -0.5",
+            "f(2,3,4), f(2,8,4), f(2,8,6), None, False, 0.5, i(2), 0.25",
+            "f(2,3,4), f(2,5,4), f(2,5,6), f(2,3,5), False, 0.5, i(2), 0.5"})
   .error("f(2,3,4), f(2,5,3), f(2,5,6), None, False, 0.5", ErrorKind::Runtime, "do not fit each other")
   .error("f(2,3,4), f(1,5,4), f(2,5,6), None, False, 0.5", ErrorKind::Runtime, "batch dimensions")
   .error("f(2,3,4), f(2,5,4), f(2,5,6), b(3,5), False, 0.5", ErrorKind::Runtime, "the mask has shape")
-  .error("f(2,3,4), f(2,5,4), f(2,5,6), i(2,3,5), False, 0.5", ErrorKind::Runtime, "must be bool or floating point");
+  .error("f(2,3,4), f(2,5,4), f(2,5,6), i(2,3,5), False, 0.5", ErrorKind::Runtime, "must be bool or floating point")
+  .error("f(2,3,4), f(2,5,4), f(2,5,6), None, False, 0.5, i(3), 0.5", ErrorKind::Runtime, "int64 of shape")
+  .error("f(2,3,4), f(2,5,4), f(2,5,6), None, False, 0.5, i(2), 1.0", ErrorKind::Value, "below 1");
 
-STRATA_OP(attention_backward,
-          "_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor log_sums, "
-          "Tensor? mask, bool is_causal, float scale) -> (Tensor, Tensor, Tensor)")
+STRATA_OP(
+  attention_backward,
+  "_attention_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor log_sums, "
+  "Tensor? mask, bool is_causal, float scale, Tensor? draws=None, float dropout_p=0.0) -> (Tensor, Tensor, Tensor)")
   .doc("The gradients of query, key and value of _attention.")
   .helper()
   .no_out()
@@ -302,6 +351,7 @@ STRATA_OP(attention_backward,
                  Runtime, "attention: the gradient has shape {}, the result {}", to_string(c.grad().sizes()),
                  to_string(c.output().sizes()));
     check_mask(c.share_mask().get(), c.query(), c.key());
+    check_draws(c.share_draws(), c.dropout_p());
     const TensorImpl* like[] = {&c.query(), &c.key(), &c.value()};
     for (size_t o = 0; o < 3; ++o) {
       c.out(o)->dtype = like[o]->dtype;
@@ -314,8 +364,12 @@ STRATA_OP(attention_backward,
       run_attention_backward(
         c, []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) { attention_backward(a, p); });
     },
-    [](const Call& c) { return without_mask(args::attention_backward(c).share_mask()); })
+    [](const Call& c) {
+      const args::attention_backward a(c);
+      return plain_rows(a.share_mask(), a.share_draws());
+    })
   .kernel("reference", [](const Call& c) {
+    if (args::attention_backward(c).share_draws()) return backward_by_ops(c);
     run_attention_backward(
       c, []<class T>(const Attention& a, const cpu::AttentionBackward<T>& p) { attention_backward_reference(a, p); });
   });
@@ -326,12 +380,12 @@ namespace {
                                                                                      "hopper");
   add_planned<forward_call, cuda::plan_attention, cuda::run_attention>(op_attention_core, Backend::Cuda,
                                                                        "tensor_cores");
-  op_attention_core.record.cuda("ops", forward_on_device);
+  op_attention_core.record.cuda("ops", forward_by_ops);
   add_planned<backward_call, cuda::plan_attention_hopper, cuda::run_attention_hopper_backward>(op_attention_backward,
                                                                                                Backend::Cuda, "hopper");
   add_planned<backward_call, cuda::plan_attention, cuda::run_attention_backward>(op_attention_backward, Backend::Cuda,
                                                                                  "tensor_cores");
-  op_attention_backward.record.cuda("ops", backward_on_device);
+  op_attention_backward.record.cuda("ops", backward_by_ops);
   return true;
 }();
 }  // namespace

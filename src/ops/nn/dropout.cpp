@@ -21,8 +21,7 @@ void check_probability(const char* op, double p) {
 }
 
 // keep(i, whether element i is kept), four elements per Philox block; `plain`: serially, for the reference.
-template <bool plain, class Keep> void draw(int64_t n, double p, Keep keep) {
-  const auto stream = default_generator().reserve_words(static_cast<uint64_t>(n));
+template <bool plain, class Keep> void draw(Generator::Draw stream, int64_t n, double p, Keep keep) {
   const float limit = static_cast<float>(p);
   for (int64_t i = 0; plain && i < n; ++i)
     keep(i, uniform_f32(philox(stream.seed, stream.first + static_cast<uint64_t>(i) / 4).word[i % 4]) >= limit);
@@ -33,6 +32,10 @@ template <bool plain, class Keep> void draw(int64_t n, double p, Keep keep) {
       for (int64_t i = 4 * b; i < std::min(n, 4 * b + 4); ++i) keep(i, uniform_f32(block.word[i - 4 * b]) >= limit);
     }
   });
+}
+
+template <bool plain, class Keep> void draw(int64_t n, double p, Keep keep) {
+  draw<plain>(default_generator().reserve_words(static_cast<uint64_t>(n)), n, p, keep);
 }
 
 // A mask for whole channels of [N, C, ...], or for every element.
@@ -76,6 +79,19 @@ template <bool plain> void run_mask(const Call& c) {
   cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
     const cpu::Out<T> out(c.out());
     draw<plain>(c.out().numel(), a.p(), [&](int64_t i, bool keep) { out[i] = keep; });
+    out.finish();
+  });
+}
+
+uint64_t blocks_of(const args::reserve_draws& a) { return (static_cast<uint64_t>(a.words()) + 3) / 4; }
+
+template <bool plain> void run_later_mask(const Call& c) {
+  const args::keep_mask_of a(c);
+  const cpu::In<int64_t> state(a.state());
+  const Generator::Draw stream{static_cast<uint64_t>(state[0]), static_cast<uint64_t>(state[1])};
+  cpu::dispatch_float(c.out().dtype(), [&]<class T>() {
+    const cpu::Out<T> out(c.out());
+    draw<plain>(stream, c.out().numel(), a.p(), [&](int64_t i, bool keep) { out[i] = keep; });
     out.finish();
   });
 }
@@ -156,6 +172,54 @@ STRATA_OP(keep_mask, "_keep_mask(int[] size, float p, dtype dtype) -> Tensor")
   .kernel("reference", run_mask<true>)
   .cuda("philox", [](const args::keep_mask& c) { cuda::keep_mask(*c.out(), c.p(), default_generator()); })
   .samples({"[3,4], 0.5, 'float32'"});
+
+STRATA_OP(reserve_draws, "_reserve_draws(Tensor like, int words) -> Tensor")
+  .doc("Reserves 32-bit draws: the seed and the number of the first Philox block, for ops that draw later.")
+  .helper()
+  .draws()
+  .no_out()
+  .infer([](const args::reserve_draws& c) {
+    STRATA_CHECK(c.words() >= 0, Value, "_reserve_draws: the number of words must not be negative, got {}", c.words());
+    c.out()->dtype = DType::I64;
+    constexpr int64_t kShape[] = {2};
+    c.out()->set_shape(kShape);
+  })
+  .kernel("philox",
+          [](const Call& c) {
+            const Generator::Draw stream = default_generator().reserve(blocks_of(args::reserve_draws(c)));
+            c.out().data<int64_t>()[0] = static_cast<int64_t>(stream.seed);
+            c.out().data<int64_t>()[1] = static_cast<int64_t>(stream.first);
+          })
+  .cuda("philox",
+        [](const args::reserve_draws& c) { cuda::reserve_draws(*c.out(), blocks_of(c), default_generator()); })
+  .samples({"f(3), 12"})
+  .error("f(3), -1", ErrorKind::Value, "must not be negative");
+
+STRATA_OP(keep_mask_of, "_keep_mask_of(Tensor state, int[] size, float p, dtype dtype) -> Tensor")
+  .doc("_keep_mask with the draws that _reserve_draws has reserved.")
+  .helper()
+  .no_out()
+  .dtypes(DTypeSet{DType::I64})
+  .infer([](const args::keep_mask_of& c) {
+    const TensorImpl& state = c.state();
+    STRATA_CHECK(state.dtype == DType::I64 && state.ndim == 1 && state.shape[0] == 2 && kFloatingTypes.has(c.dtype()),
+                 Runtime, "_keep_mask_of: expected int64 of shape [2] and a floating-point dtype, got {} {} and {}",
+                 name_of(state.dtype), to_string(state.sizes()), name_of(c.dtype()));
+    check_probability("_keep_mask_of", c.p());
+    c.out()->dtype = c.dtype();
+    c.out()->set_shape(c.size());
+  })
+  .kernel("philox", run_later_mask<false>)
+  .kernel("reference", run_later_mask<true>)
+  .cuda("philox",
+        [](const Call& c, Workspace& workspace) {
+          const args::keep_mask_of a(c);
+          const Tensor state = dense(a.share_state(), workspace);
+          if (!workspace.planning()) cuda::keep_mask_of(*state, *c.out(), a.p());
+        })
+  .samples({"i(2), [3,4], 0.5, 'float32'", "i(2), [0], 0.5, 'float64'"})
+  .error("i(3), [3], 0.5, 'float32'", ErrorKind::Runtime, "expected int64 of shape")
+  .error("i(2), [3], 1.5, 'float32'", ErrorKind::Value, "between 0 and 1");
 
 STRATA_OP(native_dropout, "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)")
   .doc("dropout, and the mask of kept elements.")
