@@ -184,7 +184,7 @@ STRATA_OP(reserve_draws, "_reserve_draws(Tensor like, int words) -> Tensor")
     constexpr int64_t kShape[] = {2};
     c.out()->set_shape(kShape);
   })
-  .kernel("philox",
+  .kernel("reference",
           [](const Call& c) {
             const Generator::Draw stream = default_generator().reserve(blocks_of(args::reserve_draws(c)));
             c.out().data<int64_t>()[0] = static_cast<int64_t>(stream.seed);
