@@ -1,9 +1,11 @@
 // `strata doctor`: can the GPUs of this machine be used, and if not, why not and what to do.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "cli/commands.h"
+#include "cli/style.h"
 #include "system/doctor/doctor.h"
 
 namespace strata::cli {
@@ -22,6 +24,21 @@ int list_checks() {
   return 0;
 }
 
+// The report with its severities in color.
+std::string colored(const std::string& text) {
+  if (!styled()) return text;
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    const bool error = line.starts_with("ERROR  "), warning = line.starts_with("warning ");
+    out += error ? red(line) : warning ? yellow(line) : line;
+    out += "\n";
+    at = end + 1;
+  }
+  return out;
+}
+
 int run_doctor(const Wanted& asked) {
   if (asked.list) return list_checks();
   if (!asked.explain.empty()) {
@@ -33,7 +50,7 @@ int run_doctor(const Wanted& asked) {
   const doctor::Report report = doctor::examine(options);
   fmt::print("{}", asked.json        ? doctor::to_json(report)
                    : asked.fix_hints ? doctor::fix_hints(report)
-                                     : doctor::to_text(report));
+                                     : colored(doctor::to_text(report)));
   return report.status();
 }
 }  // namespace

@@ -45,6 +45,13 @@ void print_build_info() {
   fmt::print("; {:.1f} MB packed\n", mb(packed));
 }
 
+// The parser's messages have several lines.
+std::string one_line(std::string text) {
+  while (text.ends_with('\n')) text.pop_back();
+  for (size_t at = text.find('\n'); at != text.npos; at = text.find('\n')) text.replace(at, 1, ", ");
+  return text;
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Strata: a deep-learning stack you can see through.", "strata"};
   app.footer("Example: strata explain softmax 'f(64,1000), dim=1'");
@@ -59,18 +66,24 @@ int run(int argc, char** argv) {
   add_libraries(app, chosen);
   add_tune(app, chosen);
   add_train(app, chosen);
+  add_completion(app, chosen);
+  add_help(app, chosen);
   add_missing(app, chosen);
   app.require_subcommand(0, 1);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) { return app.exit(e) == 0 ? 0 : 1; }
+  } catch (const CLI::ParseError& e) {
+    if (e.get_exit_code() == 0) return app.exit(e);  // --help, --version
+    const auto given = app.get_subcommands();
+    say("strata: {}; `strata {}--help` lists what there is\n", one_line(e.what()),
+        given.empty() ? "" : given[0]->get_name() + " ");
+    return 1;
+  }
   if (build_info) {
     print_build_info();
     return 0;
   }
-  if (chosen) return chosen();
-  fmt::print("{}", app.help());
-  return 0;
+  return chosen ? chosen() : welcome();
 }
 }  // namespace
 }  // namespace strata::cli

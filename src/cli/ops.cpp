@@ -14,6 +14,12 @@ const char* kind_of(const OpRecord& op) {
   return op.composite_fn ? "composite" : op.view_fn ? "view" : op.broadcasts ? "pointwise" : "kernel";
 }
 
+int list_names() {  // for completion
+  for (const OpRecord* op : all_ops())
+    if (!op->internal) fmt::print("{}\n", op->name);
+  return 0;
+}
+
 int list_ops(const std::string& pattern, bool json) {
   nlohmann::json all = nlohmann::json::array();
   size_t shown = 0;
@@ -43,14 +49,17 @@ int list_ops(const std::string& pattern, bool json) {
 void add_ops(CLI::App& app, Run& run) {
   struct Options {
     std::string pattern;
-    bool json = false;
+    bool json = false, names = false;
   };
   auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("ops", "List the ops with their signatures");
   command->add_option("pattern", options->pattern, "Only ops with this in their name");
   command->add_flag("--json", options->json, "Machine-readable output");
+  command->add_flag("--names", options->names, "Only the names of all ops");
   command->footer("Example: strata ops conv");
-  command->callback([&run, options] { run = [options] { return list_ops(options->pattern, options->json); }; });
+  command->callback([&run, options] {
+    run = [options] { return options->names ? list_names() : list_ops(options->pattern, options->json); };
+  });
 }
 
 }  // namespace strata::cli

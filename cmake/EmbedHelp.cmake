@@ -1,0 +1,17 @@
+# Writes PAGES, Markdown files, into OUT as rows of a C++ table. A text literal may have 64 KiB in all compilers, so each
+# page is made of pieces.
+set(rows "")
+foreach(page IN LISTS PAGES)
+  get_filename_component(name ${page} NAME_WE)
+  file(READ ${page} text)
+  set(literal "")
+  string(LENGTH "${text}" left)
+  set(at 0)
+  while(at LESS left)
+    string(SUBSTRING "${text}" ${at} 8000 piece)
+    string(APPEND literal "R\"~~~(${piece})~~~\"\n")
+    math(EXPR at "${at} + 8000")
+  endwhile()
+  string(APPEND rows "{\"${name}\", ${literal}},\n")
+endforeach()
+file(WRITE ${OUT} "${rows}")
