@@ -5,63 +5,13 @@ import inspect
 import warnings
 
 from . import _C
+from ._explain import Variants, explain
 from .nn import Module
 
 # PyTorch's names of back ends are accepted, so that its programs run; all mean this compiler.
 BACKENDS = ("strata", "inductor", "aot_eager", "cudagraphs", "eager")
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _SWITCH = _C._compile_mode()  # STRATA_COMPILE
-
-
-class Explanation:
-    """The groups of ops that one call of a compiled function computed together. Print it, or read `groups`, a list of dicts; on
-    GPUs their `source` is the CUDA C++ of the group's kernel."""
-
-    def __init__(self, groups):
-        self.groups = groups
-
-    def __str__(self):
-        if not self.groups:
-            return (
-                "no ops were fused: the function has no pointwise ops on a GPU, or of 16384 or more elements on the CPU"
-            )
-        lines = []
-        for number, g in enumerate(self.groups, 1):
-            names = [name.rsplit(".", 1)[-1] for name in g["ops"]]
-            saved = g["bytes_one_by_one"] - g["bytes"]
-            place = "" if g["device"] == "cpu" else f" of {g['device']}"
-            lines.append(f"{number}. {len(names)} ops on {list(g['shape'])}{place}: {', '.join(names)}")
-            if place:
-                lines.append("   " + g["how"].splitlines()[0])
-            lines.append(f"   ended by {g['ended_by']}; {g['stored']} results stored, {g['dropped']} ops not needed")
-            lines.append(f"   {_bytes(g['bytes'])} of memory traffic, {_bytes(saved)} less than one by one")
-        return "\n".join(lines)
-
-    __repr__ = __str__
-
-
-class Variants:
-    """The graphs of a function that is compiled with replay=True: one for each kind of calls. Print it, or read `graphs`, a list of
-    dicts with the inputs, the number of ops, of calls, of replayed calls and of those that launched a CUDA graph, why calls are not
-    replayed or not launched, and the graph as text."""
-
-    def __init__(self, replay):
-        self.graphs, self.gave_up, self.changed = replay.variants() if replay is not None else ([], "", "")
-        self._on = replay is not None
-
-    def __str__(self):
-        if not self._on:
-            return "calls are not replayed: compile with replay=True or mode='reduce-overhead'"
-        lines = []
-        for number, g in enumerate(self.graphs, 1):
-            what = f"not replayed: the function {g['refused']}" if g["refused"] else f"{g['ops']} ops"
-            launched = f", {g['launched']} as one CUDA graph" if g["launched"] else ""
-            lines.append(f"{number}. ({g['inputs']}): {what}; {g['replayed']} of {g['calls']} calls replayed{launched}")
-        if self.gave_up:
-            lines.append(f"all other calls run the function: {self.gave_up}")
-        return "\n".join(lines) if lines else "no calls yet"
-
-    __repr__ = __str__
 
 
 def _hooks_of_all_modules():
@@ -75,14 +25,6 @@ def _hooks_of_all_modules():
         tables.hooks_with_kwargs,
         tables.hooks_always_called,
     ]
-
-
-def _bytes(n):
-    for unit in ("B", "KB", "MB"):
-        if n < 1000:
-            return f"{n:.3g} {unit}"
-        n /= 1000
-    return f"{n:.3g} GB"
 
 
 class CompiledFunction:
@@ -110,8 +52,8 @@ class CompiledFunction:
         return self if owner is None else functools.partial(self, owner)
 
     def explain(self, *args, **kwargs):
-        """Calls the function, and returns the groups of ops that were computed together."""
-        return Explanation(_C._call_explained(self._function, args, kwargs)[1])
+        """Calls the function, and returns what happened: the ops, the groups that were computed together; see Explanation."""
+        return explain(self._function, self._replay, args, kwargs)
 
     def __repr__(self):
         return f"<compiled {self._function!r}>"
@@ -132,7 +74,7 @@ class OptimizedModule(Module):
     forward = __call__
 
     def explain(self, *args, **kwargs):
-        """Calls the module, and returns the groups of ops that were computed together."""
+        """Calls the module, and returns what happened: the ops, the groups that were computed together; see Explanation."""
         return self._compiled.explain(*args, **kwargs)
 
     def variants(self):
@@ -210,6 +152,7 @@ def compile(
     return kind(model, replay or mode == "reduce-overhead", fullgraph)
 
 
-if _SWITCH == "everywhere":  # for tests: all ops of the main thread, also the smallest
-    _C._defer_everywhere(1)
-    _C._set_fused_kernels(False)  # a kernel for each of thousands of groups would take hours to compile
+if _SWITCH == "everywhere":  # for tests
+    from . import _everywhere
+
+    _everywhere.begin()

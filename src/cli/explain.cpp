@@ -1,7 +1,13 @@
 // `strata explain`: runs one op and shows all layers, the kernels considered and why, and the time of each span.
 #include <fmt/core.h>
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -14,8 +20,33 @@ namespace strata::cli {
 namespace {
 
 struct Options : SampleOptions {
-  bool backward = false, json = false;
+  bool backward = false, json = false, replay = false;
+  std::string compile, html;
+  std::vector<std::string> inputs;
+  int calls = 4;
 };
+
+// A compiled function of a Python file: Python explains it, in place of this process.
+int explain_compiled(const Options& o) {
+  const char* chosen = std::getenv("STRATA_PYTHON");
+  const std::string python = chosen && *chosen ? chosen : "python3";
+  std::vector<std::string> words = {python,   "-m",      "strata._explain_command", "--compile", o.compile, "--device",
+                                    o.device, "--calls", std::to_string(o.calls)};
+  for (const std::string& input : o.inputs) words.push_back("--input=" + input);
+  if (o.backward) words.emplace_back("--backward");
+  if (o.replay) words.emplace_back("--replay");
+  if (o.json) words.emplace_back("--json");
+  if (!o.html.empty()) words.push_back("--html=" + o.html);
+  std::vector<char*> list;
+  for (std::string& word : words) list.push_back(word.data());
+  list.push_back(nullptr);
+  std::signal(SIGPIPE, SIG_DFL);
+  execvp(python.c_str(), list.data());
+  fail(ErrorKind::Io,
+       fmt::format("explain --compile: cannot run '{}': {}; set STRATA_PYTHON to the Python that has the "
+                   "package strata",
+                   python, std::strerror(errno)));
+}
 
 void print_spans(std::vector<tracing::Event> events) {
   std::stable_sort(events.begin(), events.end(), [](const auto& a, const auto& b) {
@@ -32,6 +63,9 @@ void print_spans(std::vector<tracing::Event> events) {
 }
 
 int explain(const Options& o) {
+  if (!o.compile.empty()) return explain_compiled(o);
+  STRATA_CHECK(!o.op.empty(), Value,
+               "explain: name an op, such as add, or a compiled function with --compile model.py:Net");
   const SampleCall call_of(o);
   const OpRecord& op = *call_of.op;
   if (o.backward)
@@ -93,8 +127,17 @@ int explain(const Options& o) {
 void add_explain(CLI::App& app, Run& run) {
   auto options = std::make_shared<Options>();
   CLI::App* command =
-    app.add_subcommand("explain", "Run one op and show every layer it passes, which kernel ran and why");
-  add_sample_options(*command, *options, true);
+    app.add_subcommand("explain",
+                       "Run one op and show every layer it passes, which kernel ran and why; or a compiled "
+                       "network, and what was fused and why");
+  add_sample_options(*command, *options, false);
+  command->add_option("--compile", options->compile, "A module or function of a Python file, e.g. model.py:Net");
+  command->add_option("--input", options->inputs, "With --compile: an argument, e.g. 'f(8,3,32,32)'; once for each")
+    ->allow_extra_args(false);
+  command->add_flag("--replay", options->replay, "With --compile: replay calls");
+  command->add_option("--calls", options->calls, "With --replay: calls before the one that is explained")
+    ->capture_default_str();
+  command->add_option("--html", options->html, "With --compile: write a page");
   command->add_flag("--backward", options->backward, "Also run the gradient");
   command->add_flag("--json", options->json, "Machine-readable output");
   command->footer("Example: strata explain add 'f(512,512), f(512)' --backward");

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <optional>
 
@@ -37,6 +38,15 @@ std::string difference_between(const Tensor& got, const Tensor& want) {
   if (got.dtype() != want.dtype() || !got->same_shape(*want))
     return fmt::format("{} instead of {}", to_string(type_of(*got)), to_string(type_of(*want)));
   return value_difference(got, want);
+}
+
+// What is wrong with the result of a node, given the values of the program; empty: nothing.
+std::string objection_to(const Node& n, ValueId id, const Tensor& got, const Graph& g,
+                         const std::vector<std::pair<ValueId, Tensor>>& notes) {
+  const auto want = std::ranges::find(notes, id, &std::pair<ValueId, Tensor>::first);
+  if (want == notes.end()) return {};
+  const std::string d = difference_between(got, want->second);
+  return d.empty() ? "" : fmt::format("{}{} (%{}): {}", n.op->name, at_line(n.source), g.values[id].name, d);
 }
 
 }  // namespace
@@ -188,7 +198,6 @@ std::string Rehearsal::difference(const Recording& program) const {
 
 // The first node with another result, from the state before the call.
 std::string Rehearsal::first_node(const Recording& program) const {
-  const std::vector<std::pair<ValueId, Tensor>>& notes = program.notes_;
   struct Now {
     std::vector<Before> written;
     std::vector<std::pair<Tensor, Tensor>> grads;
@@ -208,10 +217,7 @@ std::string Rehearsal::first_node(const Recording& program) const {
   const std::vector<Tensor> graph_inputs = known_.graph_inputs_for(inputs_);
   std::string found;
   const auto look = [&](const Node& n, ValueId id, const Tensor& t) {
-    const auto want = std::ranges::find(notes, id, &std::pair<ValueId, Tensor>::first);
-    if (!found.empty() || want == notes.end()) return;
-    if (const std::string d = difference_between(t, want->second); !d.empty())
-      found = fmt::format("{}{} (%{}): {}", n.op->name, at_line(n.source), graph_->graph().values[id].name, d);
+    if (found.empty()) found = objection_to(n, id, t, graph_->graph(), program.notes_);
   };
   const auto run = [&](const Program::Inspect& inspect) {
     default_generator().set_state(drawn_);
@@ -234,6 +240,45 @@ std::string Rehearsal::first_node(const Recording& program) const {
   for (const Held& h : held) look(*h.node, h.id, h.value);
   if (found.empty()) return "No node has another result when it runs alone or in a group";
   return fmt::format("If ops are computed in groups, the first node that differs is {}", found);
+}
+
+namespace {
+std::atomic<uint64_t> parts_checked{0}, parts_refused{0};
+}  // namespace
+FollowedParts followed_parts() { return {parts_checked, parts_refused}; }
+
+void follow_and_check(const std::function<void()>& program, const std::vector<Tensor>& inputs) {
+  std::vector<Tensor> before;
+  for (const Tensor& t : inputs) before.push_back(copy_of(t.grad()));
+  const Generator::State drawn = default_generator().state();
+  Recording part(inputs, {});
+  part.note_values();
+  part.follow(
+    [&](const std::vector<Tensor>&) -> std::vector<Tensor> {
+      program();
+      return {};
+    },
+    inputs);
+  const auto graph = part.program();
+  if (!graph) {
+    ++parts_refused;
+    return;
+  }
+  std::vector<Tensor> graph_inputs = inputs;
+  for (const auto& [id, type] : part.used_gradients_) graph_inputs.push_back(before[id]);
+  const Generator::State after = default_generator().state();
+  default_generator().set_state(drawn);
+  std::string found;
+  {
+    const autograd::NoGrad off;
+    graph->inspect(graph_inputs, [&](const Node& n, ValueId id, const Tensor& t) {
+      if (found.empty()) found = objection_to(n, id, t, graph->graph(), part.notes_);
+    });
+  }
+  default_generator().set_state(after);
+  ++parts_checked;
+  STRATA_CHECK(found.empty(), Runtime,
+               "compile: STRATA_COMPILE=everywhere found that a graph differs from the program: {}", found);
 }
 
 void Rehearsal::compare(const Recording& program) const {

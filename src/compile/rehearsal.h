@@ -53,6 +53,14 @@ class STRATA_API Rehearsal {
   std::vector<Tensor> grads_after_;   // left in .grad
 };
 
+// For tests (STRATA_COMPILE=everywhere): follows a part of a program that is not compiled, such as a backward pass, and runs its graph
+// node by node. Throws Runtime if a node has another result. `inputs` are the tensors whose .grad it changes.
+STRATA_API void follow_and_check(const std::function<void()>& program, const std::vector<Tensor>& inputs);
+struct FollowedParts {
+  uint64_t checked, refused;  // as graphs; that no graph can hold
+};
+STRATA_API FollowedParts followed_parts();
+
 // For tests: graphs that are recorded from now on call this op with another number, or with its first two arguments exchanged. Empty:
 // none do.
 STRATA_API void plant_graph_fault(std::string op);

@@ -58,6 +58,7 @@ class STRATA_API Recording {
 
  private:
   friend class Rehearsal;
+  friend void follow_and_check(const std::function<void()>& program, const std::vector<Tensor>& inputs);
   // Settings that decide what ops compute or record.
   struct Switches {
     bool grad, inference, deterministic;

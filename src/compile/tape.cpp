@@ -58,6 +58,25 @@ Tape tape_of(std::span<const Tensor> results, uint64_t first_order) {
   return tape;
 }
 
+std::vector<Tensor> leaves_of(std::span<const Tensor> roots) {
+  std::vector<Tensor> leaves;
+  std::set<const void*> seen;
+  std::vector<const TapeNode*> open;
+  const auto visit = [&](const TapeNode::Edge& e) {
+    if (e.node && seen.insert(e.node.get()).second) open.push_back(e.node.get());
+    if (e.leaf && seen.insert(e.leaf.get()).second) leaves.push_back(e.leaf);
+  };
+  for (const Tensor& t : roots)
+    if (t) visit(edge_to(*t));
+  while (!open.empty()) {
+    const TapeNode* n = open.back();
+    open.pop_back();
+    for (const TapeNode::Edge& e : n->edges) visit(e);
+    for (const TapeNode::Edge& e : n->list_edges) visit(e);
+  }
+  return leaves;
+}
+
 std::vector<int64_t> hooks_of(const TensorImpl& t) {
   std::vector<int64_t> ids;
   const GradExtra* extra = extra_of(t);

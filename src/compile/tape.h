@@ -20,6 +20,8 @@ struct Tape {
   std::string beyond_ops;
 };
 Tape tape_of(std::span<const Tensor> results, uint64_t first_order);
+// The leaves that gradients of these tensors go to.
+STRATA_API std::vector<Tensor> leaves_of(std::span<const Tensor> roots);
 // The hooks that gradients of this tensor run, by number.
 std::vector<int64_t> hooks_of(const TensorImpl& t);
 // The memory of what a node has saved.

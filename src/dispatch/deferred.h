@@ -13,16 +13,18 @@ namespace strata {
 
 // One computed group, for explain().
 struct FusedGroup {
-  std::vector<std::string> ops;  // in the order of the calls
-  std::vector<int64_t> shape;    // of all results
-  size_t stored = 0;             // results that somebody held
-  size_t dropped = 0;            // ops that were not computed, because nobody needed their results
-  int64_t bytes = 0;             // read and written
-  int64_t bytes_one_by_one = 0;  // the same, had each op run alone
-  std::string ended_by;          // the op or method that needed a value
-  std::string device;            // "cpu", "cuda:0"
-  std::string how;               // "tiles"; on GPUs "one kernel", or "op by op: " and the reason
-  std::string source;            // of the kernel, if one was compiled
+  std::vector<std::string> ops;    // in the order of the calls
+  std::vector<std::string> lines;  // "model.py:12" of each op, or empty
+  std::vector<int64_t> shape;      // of all results
+  size_t stored = 0;               // results that somebody held
+  size_t dropped = 0;              // ops that were not computed, because nobody needed their results
+  int64_t bytes = 0;               // read and written
+  int64_t bytes_one_by_one = 0;    // the same, had each op run alone
+  std::string ended_by;            // the op or method that needed a value
+  std::string reason;              // why that is no part of the group
+  std::string device;              // "cpu", "cuda:0"
+  std::string how;                 // "tiles"; on GPUs "one kernel", or "op by op: " and the reason
+  std::string source;              // of the kernel, if one was compiled
 };
 
 // While it exists, ops that this thread calls are deferred. May be nested; the outermost one computes what is left when it is

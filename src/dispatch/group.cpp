@@ -11,6 +11,7 @@
 #include "cuda/pointwise/pointwise.h"
 #include "dispatch/lone_call.h"
 #include "dispatch/memory.h"
+#include "dispatch/source_line.h"
 #include "record/formula.h"
 
 namespace strata {
@@ -127,15 +128,17 @@ void Group::add(const Call& c, const Formula& f, DType common) {
   const RowPart part{rows ? RowExtent::Rows : RowExtent::Elements};
   const DType compute = dispatch_compute(common, []<class T>() { return dtype_of<T>; });
   if (!steps_.empty() && !rows && (compute != program_.compute || out.device != program_.device || !same_shape(out)))
-    compute_all(c.op.name.c_str());
-  if (!room_for(1, f.inputs, f.inputs + f.members)) compute_all("a full group");
+    compute_all(c.op.name.c_str(), out.device != program_.device ? "it runs on another device"
+                                   : same_shape(out)             ? "it computes in another type"
+                                                                 : "its result has another shape");
+  if (!room_for(1, f.inputs, f.inputs + f.members)) compute_all("a full group", "a group has at most 64 ops");
   FusedStep step;
   step.formula = &f;
   step.type = out.dtype;
   step.part = part;
   for (int k = 0; k < f.inputs; ++k)
     if (c.args.is_tensor(k) && is_own(c.args.tensor(k)) && !step_of(c.args.tensor(k), part.extent))
-      compute_all(c.op.name.c_str());  // another view of a result is no operand of a tile
+      compute_all(c.op.name.c_str(), "it reads another view of a result");  // no operand of a tile
   if (overwrites) prepare_to_overwrite(out, c.op.name.c_str());
   if (steps_.empty()) {
     begin(out, compute, out.sizes());
@@ -170,7 +173,8 @@ void Group::promise(const FusedStep& step, const OpRecord& op, const TensorImpl&
     if (s.memory == out.storage.get()) s.memory = nullptr;
   program_.steps.push_back(step);
   program_.steps.back().to = out.data;
-  steps_.push_back({&op, out.storage.get(), out.numel * static_cast<int64_t>(size_of(out.dtype))});
+  steps_.push_back({&op, out.storage.get(), out.numel * static_cast<int64_t>(size_of(out.dtype)),
+                    report ? short_program_line() : std::string()});
   set_promiser(*out.storage, this);
 }
 
@@ -183,7 +187,7 @@ void Group::prepare_to_overwrite(const TensorImpl& out, const char* op) {
   apart |= !steps_.empty() && !same_shape(out);
   if (!apart) return;
   if (promiser && promiser != this) promiser->keep(op);
-  compute_all(op);
+  compute_all(op, "it overwrites memory that the group uses otherwise");
 }
 
 FusedOperand Group::operand_of(const TensorImpl& t, RowPart part) {
@@ -245,7 +249,9 @@ bool Group::add(const Call& c, RowOp op, uint32_t whole) {
   const size_t numbers = on_cpu ? 0 : op.gpu->numbers.size();
   if (apart || !room_for(outputs, inputs, numbers)) {
     if (op.joins) return false;
-    compute_all(c.op.name.c_str());
+    compute_all(c.op.name.c_str(), !fits(op) ? "its rows have another shape, type or number of threads"
+                                   : !apart  ? "a group has at most 64 ops"
+                                             : "it reads another view of a result, or saves no bytes");
   }
   for (const RowInput& in : op.in)  // values for each row are read as they are in memory
     if (in.extent == RowExtent::Rows && !is_own(*in.tensor) &&
@@ -290,7 +296,7 @@ bool Group::add(const Call& c, RowOp op, uint32_t whole) {
 void Group::keep(const char* why) {
   if (computing == this) return;  // allocators and streams of devices ask for values before they wait
   const std::lock_guard lock(mutex_);
-  compute_all(why);
+  compute_all(why, why == std::string_view("return") ? "the function ends" : "it needs the values");
 }
 void Group::drop(const Storage& storage) {
   const std::lock_guard lock(mutex_);
@@ -312,7 +318,7 @@ std::string Group::first_objection() {
   return {};
 }
 
-void Group::compute_all(const char* why) {
+void Group::compute_all(const char* why, const char* reason) {
   if (steps_.empty()) return;
   std::string wrong;
   FusedProgram program = needed_steps();
@@ -326,7 +332,7 @@ void Group::compute_all(const char* why) {
     else cuda::run_fused(program, *stream_, report ? &run : nullptr);
     if (checks_compiled()) wrong = first_objection();
   }
-  if (report) report->push_back(described(program, run, why));
+  if (report) report->push_back(described(program, run, why, reason));
   for (const Step& s : steps_)
     if (s.memory) set_promiser(*s.memory, nullptr);
   steps_.clear();
@@ -394,18 +400,23 @@ std::string Group::names() const {
   return all;
 }
 
-FusedGroup Group::described(const FusedProgram& p, const cuda::FusedRun& run, const char* why) const {
+FusedGroup Group::described(const FusedProgram& p, const cuda::FusedRun& run, const char* why,
+                            const char* reason) const {
   FusedGroup g;
   g.device = to_string(p.device);
   g.how = run.how;
   g.source = run.source;
   g.shape = p.shape;
   g.ended_by = why;
+  g.reason = reason;
   const auto bytes_of = [](const Tensor& t) { return t.numel() * static_cast<int64_t>(size_of(t.dtype())); };
   const auto is_op = [](const FusedStep& s) { return s.output == 0; };
   for (size_t i = 0; i < steps_.size(); ++i) {
     const Step& s = steps_[i];
-    if (is_op(program_.steps[i])) g.ops.push_back(s.op->name);
+    if (is_op(program_.steps[i])) {
+      g.ops.push_back(s.op->name);
+      g.lines.push_back(s.line);
+    }
     g.stored += s.memory != nullptr;
     g.bytes_one_by_one += s.bytes;
     if (s.memory) g.bytes += s.bytes;

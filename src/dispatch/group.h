@@ -36,8 +36,9 @@ class Group final : public Promiser {
   using Kind = FusedOperand::Kind;
   struct Step {
     const OpRecord* op;
-    Storage* memory;  // of the result; null: dropped
-    int64_t bytes;    // of the result
+    Storage* memory;   // of the result; null: dropped
+    int64_t bytes;     // of the result
+    std::string line;  // if somebody wants a report
   };
 
   static std::span<const FusedOperand> operands_of(const FusedStep& s) {
@@ -55,11 +56,12 @@ class Group final : public Promiser {
   void prepare_to_overwrite(const TensorImpl& out, const char* op);
   FusedOperand operand_of(const TensorImpl& t, RowPart part);
   void promise(const FusedStep& step, const OpRecord& op, const TensorImpl& out);
-  void compute_all(const char* why);
+  // `reason`: why the call that needs a value, or that comes next, is no part of the group.
+  void compute_all(const char* why, const char* reason);
   std::string first_objection();
   FusedProgram needed_steps() const;
   std::string names() const;
-  FusedGroup described(const FusedProgram& p, const cuda::FusedRun& run, const char* why) const;
+  FusedGroup described(const FusedProgram& p, const cuda::FusedRun& run, const char* why, const char* reason) const;
 
   std::mutex mutex_;
   FusedProgram program_;

@@ -2,8 +2,6 @@
 
 #include <fmt/core.h>
 
-#include <algorithm>
-
 #include "cuda/runtime/runtime.h"
 
 namespace strata {
@@ -20,7 +18,8 @@ std::string short_program_line() {
   const std::string line = program_line();
   const size_t end = line.rfind("\", line ");
   if (end == std::string::npos) return line;
-  const size_t begin = std::max(line.find('"'), std::min(line.rfind('/', end), end)) + 1;
+  const size_t quote = line.find('"'), slash = line.rfind('/', end);
+  const size_t begin = (slash == std::string::npos || slash < quote ? quote : slash) + 1;
   const size_t number = end + std::string_view("\", line ").size();
   return fmt::format("{}:{}", line.substr(begin, end - begin), line.substr(number, line.find(',', number) - number));
 }

@@ -198,6 +198,8 @@ PyObject* py_call_deferred(PyObject*, PyObject* const* given, Py_ssize_t n);
 PyObject* py_call_explained(PyObject*, PyObject* const* given, Py_ssize_t n);
 PyObject* py_defer_everywhere(PyObject*, PyObject* least);
 PyObject* py_compile_mode(PyObject*, PyObject*);
+PyObject* py_follow_backward(PyObject*, PyObject* const* args, Py_ssize_t n);
+PyObject* py_followed_parts(PyObject*, PyObject*);
 PyObject* py_check_compiled(PyObject*, PyObject* on);
 PyObject* py_plant_compile_faults(PyObject*, PyObject* const* args, Py_ssize_t n);
 PyObject* py_set_fused_kernels(PyObject*, PyObject* on);

@@ -371,6 +371,11 @@ PyMethodDef functions[] = {
    "From now on, ops of this thread with at least so many elements are fused."},
   {"_compile_mode", py_compile_mode, METH_NOARGS,
    "_compile_mode($module, /)\n--\n\nWhat STRATA_COMPILE asks for: '0', '1', 'check' or 'everywhere'."},
+  {"_follow_backward", method(py_follow_backward), METH_FASTCALL,
+   "_follow_backward($module, function, args, kwargs, roots, /)\n--\n\nFor tests: checks the graph of a backward "
+   "pass."},
+  {"_followed_parts", py_followed_parts, METH_NOARGS,
+   "_followed_parts($module, /)\n--\n\nHow many of those had a graph, and how many had none."},
   {"_check_compiled", py_check_compiled, METH_O,
    "_check_compiled($module, on, /)\n--\n\nRuns compiled functions both ways; returns whether it did before."},
   {"_plant_compile_faults", method(py_plant_compile_faults), METH_FASTCALL,

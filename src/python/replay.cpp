@@ -24,6 +24,7 @@ struct Variant {
   CallPattern result;
   std::optional<graph::Recording> recording;
   bool notes_values = false;
+  std::string because;  // what differed from the variants before
 
   void release() {
     arguments.clear();
@@ -147,6 +148,7 @@ PyObject* replay_call(PyObject* self, PyObject* args, PyObject* kwargs) {
       return run_deferred(r, args, kwargs);
     }
     const auto v = std::make_shared<Variant>();
+    v->because = *r.mismatch;
     Object result(follow(r, *v, args, kwargs));
     r.variants->push_back(v);
     return result.release();
@@ -162,12 +164,13 @@ PyObject* replay_variants(PyObject* self, PyObject*) {
       const graph::Recording& c = *v->recording;
       const std::shared_ptr<const graph::Program> program = c.program();
       const std::string text = program ? graph::to_string(program->graph()) : "";
-      append(list, Py_BuildValue("{s:s,s:n,s:K,s:K,s:K,s:s,s:s,s:s}", "inputs", c.input_types().c_str(), "ops",
+      append(list, Py_BuildValue("{s:s,s:n,s:K,s:K,s:K,s:s,s:s,s:s,s:s,s:s}", "inputs", c.input_types().c_str(), "ops",
                                  static_cast<Py_ssize_t>(program ? program->graph().nodes.size() : 0), "calls",
                                  static_cast<unsigned long long>(c.calls()), "replayed",
                                  static_cast<unsigned long long>(c.replayed()), "launched",
                                  static_cast<unsigned long long>(c.launched()), "not_launched",
-                                 c.why_not_launched().c_str(), "refused", c.refused().c_str(), "graph", text.c_str()));
+                                 c.why_not_launched().c_str(), "refused", c.refused().c_str(), "because",
+                                 v->because.c_str(), "guards", v->around.described().c_str(), "graph", text.c_str()));
     }
     return Py_BuildValue("(Nss)", list.release(), r.gave_up->c_str(), r.mismatch->c_str());
   });

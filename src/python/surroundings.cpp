@@ -280,6 +280,15 @@ std::string Surroundings::change() {
   return {};
 }
 
+std::string Surroundings::described() const {
+  constexpr size_t kMostNames = 8;
+  std::string names;
+  for (size_t i = 0; i < std::min(tensors_.size(), kMostNames); ++i) names += (i ? ", " : "") + tensors_[i].first;
+  if (tensors_.size() > kMostNames) names += ", ...";
+  return fmt::format("the arguments; {} tensors{}, {} dicts, {} lists, {} functions; modes", tensors_.size(),
+                     names.empty() ? "" : " (" + names + ")", dicts_.size(), lists_.size(), functions_.size());
+}
+
 bool Surroundings::has(const Tensor& t) const {
   return std::ranges::any_of(tensors_, [&](const auto& found) { return found.second.get() == t.get(); });
 }

@@ -26,6 +26,7 @@ class Surroundings {
   // The tensors that were found, in a fixed order, with their paths.
   const std::vector<std::pair<std::string, Tensor>>& tensors() const { return tensors_; }
   bool has(const Tensor& t) const;
+  std::string described() const;  // "12 tensors (net.weight, ...), 30 dicts, 2 lists, 4 functions"
   bool too_many() const { return visited_.size() > kMost; }
 
   int traverse(visitproc visit, void* arg) const;

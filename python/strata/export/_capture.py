@@ -28,7 +28,7 @@ class Capture:
 
     def graph(self, varying):
         """The handle of the graph, for all sizes of the dimensions that vary."""
-        with no_grad(), _Unchanged(self.mod), _Scopes(self.mod):
+        with no_grad(), _Unchanged(self.mod), Scopes(self.mod):
             return self._for_all_sizes(varying) if varying.dims else self._run(self.tensors)
 
     def _run(self, tensors):
@@ -91,7 +91,7 @@ class _Unchanged:
                 buffer.copy_(value)
 
 
-class _Scopes:
+class Scopes:
     """While it is open, nodes know which child of the module called them."""
 
     def __init__(self, mod):
