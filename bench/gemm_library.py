@@ -39,6 +39,32 @@ def gelu_residual(t, product, bias, residual):
     return t.nn.functional.gelu(product + bias) + residual
 
 
+def of_type(m, n, k, dtype, **settings):
+    """a @ b.t() of int8, float8 or TF32 by gemm.compile, beside PyTorch's _int_mm, _scaled_mm and mm with TF32."""
+
+    def make(s):
+        a, b = (s.randn(rows, k, dtype="float32") for rows in (m, n))
+        if dtype == "int8":
+            a, b = ((x * 30).clamp(-127, 127).to(s.m.int8) for x in (a, b))
+        elif dtype != "float32":
+            a, b = (x.to(getattr(s.m, dtype)) for x in (a, b))
+        if hasattr(s.m, "gemm"):
+            key = (dtype, *settings.items())
+            if key not in KERNELS:
+                KERNELS[key] = s.m.gemm.compile(getattr(s.m, dtype), **settings)
+            return lambda: KERNELS[key](a, b.t())
+        if dtype == "int8":
+            return lambda: s.m._int_mm(a, b.t())
+        if dtype == "float32":
+            s.m.backends.cuda.matmul.allow_tf32 = True
+            return lambda: s.m.mm(a, b.t())
+        one = s.m.ones((), device="cuda")
+        return lambda: s.m._scaled_mm(a, b.t(), one, one, out_dtype=s.m.bfloat16, use_fast_accum=True)
+
+    size = 4 if dtype == "float32" else 1
+    return 2 * m * n * k, (m * k + k * n) * size + m * n * 4, make
+
+
 def weight_only(rows, inputs, outputs, bits, dtype="bfloat16", group=128):
     """Weights of 8 or 4 bits; PyTorch's own products of that kind, on packed weights."""
 
@@ -86,6 +112,17 @@ CASES = {
     "own bf16 8192x3072x768 + bias, GELU, + residual": with_epilogue(
         8192, 3072, 768, "gelu(acc + bias[n]) + residual[m, n]", gelu_residual
     ),
+    "own bf16 8192x3072x768 + bias, GELU": with_epilogue(
+        8192, 3072, 768, "gelu(acc + bias[n])", lambda t, p, b, r: t.nn.functional.gelu(p + b)
+    ),
+    "own bf16 8192x3072x768 + bias, GELU, two results": with_epilogue(
+        8192, 3072, 768, ("gelu(acc + bias[n])", "acc + bias[n]"), lambda t, p, b, r: t.nn.functional.gelu(p + b)
+    ),
+    "own bf16 4096^3 + residual": with_epilogue(4096, 4096, 4096, "acc + residual[m, n]", lambda t, p, b, r: p + r),
+    "own bf16 4096^3, amax": with_epilogue(4096, 4096, 4096, "acc", lambda t, p, b, r: p.abs().max(), amax=True),
+    "own int8 4096^3": of_type(4096, 4096, 4096, "int8"),
+    "own f8 4096^3": of_type(4096, 4096, 4096, "float8_e4m3fn"),
+    "own tf32 4096^3": of_type(4096, 4096, 4096, "float32", tf32=True),
     "own f32 2048^3 + bias, ReLU": with_epilogue(
         2048, 2048, 2048, "relu(acc + bias[n])", relu, "float32", tile=(128, 128, 16)
     ),

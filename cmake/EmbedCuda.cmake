@@ -157,7 +157,7 @@ function(strata_embed_device_headers target)
   list(APPEND files cuda/common/axes_params.h cuda/common/exp_sum.cuh cuda/common/fault.cuh cuda/common/index.cuh cuda/common/row_threads.cuh cuda/common/warp.cuh cuda/creation/dropout.cuh
     cuda/creation/philox_blocks.cuh cuda/nn/cross_entropy.cuh cuda/nn/cross_entropy_params.h cuda/nn/norm_rows.cuh cuda/nn/softmax_rows.cuh cuda/pointwise/fused.cuh cuda/pointwise/fused_rows.cuh
     cuda/reduce/folds.cuh cuda/runtime/fault_params.h cuda/linalg/gemm_hopper_params.h cuda/linalg/hopper.cuh cuda/linalg/hopper_pipeline.cuh cuda/linalg/mma.cuh
-    cuda/linalg/tile_order.cuh)
+    cuda/linalg/tile_order.cuh cuda/linalg/wgmma_along_k.cuh)
   set(data "")
   set(rows "")
   set(declarations "")

@@ -9,15 +9,16 @@ __all__ = ["Gemm", "compile"]
 class _Product(Function):
     @staticmethod
     def forward(ctx, kernel, a, b, *extras):
-        result = _C._gemm_call(kernel._handle, a, b, dict(zip(kernel.extras, extras, strict=True)), None)
+        results = _C._gemm_call(kernel._handle, a, b, dict(zip(kernel.extras, extras, strict=True)), ())
         ctx.kernel = kernel
         ctx.numbers = [None if isinstance(x, _C.Tensor) else x for x in extras]
         if kernel._backward is not None:
-            ctx.save_for_backward(a, b, result, *(x if isinstance(x, _C.Tensor) else None for x in extras))
-        return result
+            ctx.save_for_backward(a, b, results[0], *(x if isinstance(x, _C.Tensor) else None for x in extras))
+        ctx.mark_non_differentiable(*results[1:])
+        return results if len(results) > 1 else results[0]
 
     @staticmethod
-    def backward(ctx, grad):
+    def backward(ctx, grad, *_):
         kernel = ctx.kernel
         if kernel._backward is None:
             raise NotImplementedError(
@@ -31,7 +32,8 @@ class _Product(Function):
 class Gemm:
     """A product with an epilogue, made by strata.gemm.compile: kernel(a, b, bias=bias, out=None).
 
-    `extras` are the names that the epilogue uses. `tile`, `stages`, `warps` and `shared_bytes` describe a block.
+    `extras` are the names that the epilogue uses. `tile`, `stages`, `warps` and `shared_bytes` describe a block. The
+    result is a tuple if there are two epilogues or amax; gradients are those of the first.
     """
 
     def __init__(self, handle, dtype, epilogue, name, backward):
@@ -66,14 +68,15 @@ class Gemm:
                 raise TypeError(f"{self.name}: {name!r} is unknown; the epilogue {self.epilogue!r} has {names}")
         if out is None:
             return _Product.apply(self, a, b, *(extras[name] for name in self.extras))
+        outs = out if isinstance(out, tuple) else (out,)
         if _C.is_grad_enabled() and any(
-            isinstance(x, _C.Tensor) and x.requires_grad for x in (a, b, out, *extras.values())
+            isinstance(x, _C.Tensor) and x.requires_grad for x in (a, b, *outs, *extras.values())
         ):
             raise RuntimeError(
                 f"{self.name}: out= is not differentiable, but an operand requires a gradient; use no_grad"
             )
-        _C._gemm_call(self._handle, a, b, extras, out)
-        return out
+        results = _C._gemm_call(self._handle, a, b, extras, outs)
+        return (*outs, *results[len(outs) :]) if len(results) > 1 else out
 
     def _gradients(self, grad, a, b, result, extras, needed):
         """The gradients of a, b and extras, or None for those that are not needed."""
@@ -125,6 +128,8 @@ def compile(
     backward=None,
     name="gemm",
     options=(),
+    tf32=False,
+    amax=False,
 ):
     """A product of matrices with an epilogue: compile(strata.bfloat16, "relu(acc + bias[n])")(a, b, bias=bias).
 
@@ -132,7 +137,12 @@ def compile(
     and `batch`, and names of your own: `bias[n]` and `scale[m]` are vectors, `residual[m, n]` is a matrix, a name
     without indices is a number or a tensor with one element. There are relu, gelu, gelu_tanh, silu, sigmoid, mish,
     leaky_relu(x, slope), clamp(x, least, most), square and the functions of CUDA's math library; `preamble` can define
-    more. `dtype` is that of both factors: float16 and bfloat16 on tensor cores, float32 and float64 without.
+    more. `dtype` is that of both factors: float16, bfloat16, int8, float8_e4m3fn and float8_e5m2 on tensor cores, float32
+    with `tf32` too, float32 and float64 without. Sums of int8 are exact integers; a factor of either float8 may be
+    multiplied by one of the other. `out_dtype` is by default `dtype`, int32 for int8 and bfloat16 for float8.
+
+    A tuple of two epilogues makes two results, for example one with and one without an activation; `out_dtype` may then
+    be a tuple. With `amax`, the last result is the largest absolute value of the first one before rounding, in float32.
 
     `tile` has the sizes of a block's tile along m, n and k, `stages` is how many of them are in flight, and `warps` has
     the numbers of warps along m and n. `backward` is a formula for the gradients, as of strata.cuda.elementwise, which
@@ -144,7 +154,11 @@ def compile(
         raise TypeError(f"gemm: stages must be an int, got {type(stages).__name__}")
     if stages is not None and not 2 <= stages <= 8:
         raise ValueError(f"gemm: {stages} stages; expected 2 to 8")
+    epilogues = epilogue if isinstance(epilogue, tuple) else (epilogue, None)
+    made = out_dtype if isinstance(out_dtype, tuple) else (out_dtype, None)
+    if len(epilogues) != 2 or len(made) != 2:
+        raise ValueError("gemm: a kernel has one or two epilogues, each with one out_dtype")
     handle = _C._gemm_create(
-        dtype, tile, stages or 0, warps, epilogue, out_dtype, preamble, name, tuple(options)
+        dtype, tile, stages or 0, warps, epilogues, made, preamble, name, tuple(options), tf32, amax
     )  # fmt: skip
     return Gemm(handle, dtype, epilogue, name, backward)

@@ -29,12 +29,13 @@ template <size_t N> std::array<int, N> ints_of(PyObject* o, const char* what) {
   return out;
 }
 
-// _gemm_create(dtype, tile or None, stages or 0, warps or None, epilogue, out_dtype or None, preamble, name, options)
+// _gemm_create(dtype, tile or None, stages or 0, warps or None, (epilogue, second or None), (out_dtype or None, dtype of
+// the second result or None), preamble, name, options, tf32, amax)
 PyObject* create(PyObject*, PyObject* args) {
-  PyObject *dtype, *tile, *warps, *epilogue, *out_dtype, *preamble, *name, *options;
-  int stages = 0;
-  if (!PyArg_ParseTuple(args, "OOiOOOOOO", &dtype, &tile, &stages, &warps, &epilogue, &out_dtype, &preamble, &name,
-                        &options))
+  PyObject *dtype, *tile, *warps, *epilogue, *second, *out_dtype, *second_dtype, *preamble, *name, *options;
+  int stages = 0, tf32 = 0, amax = 0;
+  if (!PyArg_ParseTuple(args, "OOiO(OO)(OO)OOOpp", &dtype, &tile, &stages, &warps, &epilogue, &second, &out_dtype,
+                        &second_dtype, &preamble, &name, &options, &tf32, &amax))
     return nullptr;
   return guarded([&] {
     gemm::Config c;
@@ -43,7 +44,13 @@ PyObject* create(PyObject*, PyObject* args) {
     c.stages = stages;
     if (warps != Py_None) c.warps = ints_of<2>(warps, "warps");
     c.epilogue = text_of(epilogue, "epilogue");
+    if (second != Py_None) c.second = text_of(second, "epilogue");
+    STRATA_CHECK(second == Py_None || !c.second.empty(), Value,
+                 "gemm: the second epilogue is empty; expected an expression such as \"acc\"");
     if (out_dtype != Py_None) c.out_dtype = dtype_of_object(out_dtype);
+    if (second_dtype != Py_None) c.second_dtype = dtype_of_object(second_dtype);
+    c.tf32 = tf32 != 0;
+    c.amax = amax != 0;
     c.preamble = text_of(preamble, "preamble");
     c.name = text_of(name, "name");
     c.options = texts_of(options, "options");
@@ -64,16 +71,17 @@ PyObject* describe(PyObject*, PyObject* kernel) {
   });
 }
 
-// _gemm_call(kernel, a, b, {name: tensor or number}, out or None)
+// _gemm_call(kernel, a, b, {name: tensor or number}, tuple of outputs, may be empty): a tuple of results
 PyObject* call(PyObject*, PyObject* args) {
-  PyObject *kernel, *a, *b, *named, *out;
-  if (!PyArg_ParseTuple(args, "OOOO!O", &kernel, &a, &b, &PyDict_Type, &named, &out)) return nullptr;
-  return guarded([&] {
+  PyObject *kernel, *a, *b, *named, *outs;
+  if (!PyArg_ParseTuple(args, "OOOO!O!", &kernel, &a, &b, &PyDict_Type, &named, &PyTuple_Type, &outs)) return nullptr;
+  return guarded([&]() -> PyObject* {
     const auto& k = inside<gemm::Kernel>(kernel);
     const char* who = k.config().name.c_str();
     const Tensor left = require_tensor(a, who), right = require_tensor(b, who);
-    Tensor to;
-    if (out != Py_None) to = require_tensor(out, who);
+    std::vector<Tensor> to;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(outs); ++i)
+      to.push_back(require_tensor(PyTuple_GET_ITEM(outs, i), who));
     std::vector<gemm::Named> extras;
     PyObject *key, *value;
     for (Py_ssize_t at = 0; PyDict_Next(named, &at, &key, &value);) {
@@ -87,12 +95,15 @@ PyObject* call(PyObject*, PyObject* args) {
       }
       extras.push_back({name, Operand(number)});
     }
-    Tensor result;
+    std::vector<Tensor> results;
     with_compile_error([&] {
       const WithoutGil unlock;
-      result = k(left, right, extras, to);
+      results = k.all(left, right, extras, to);
     });
-    return wrap(std::move(result));
+    Object list(need(PyTuple_New(static_cast<Py_ssize_t>(results.size()))));
+    for (size_t i = 0; i < results.size(); ++i)
+      PyTuple_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), need(wrap(std::move(results[i]))));
+    return list.release();
   });
 }
 }  // namespace

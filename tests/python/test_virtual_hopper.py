@@ -17,6 +17,7 @@ FILES = {
     "byte_products": "",
     "device_attention": "",
     "gemm_compile": "batches_broadcast",
+    "gemm_types": "not bad_configurations",
 }
 
 

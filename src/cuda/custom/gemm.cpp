@@ -3,24 +3,24 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <map>
 #include <mutex>
 
 #include "cuda/common/tensors.h"
 #include "cuda/custom/compile.h"
+#include "cuda/custom/gemm_call.h"
 #include "cuda/custom/gemm_hopper_kernel_params.h"
-#include "cuda/custom/gemm_kernel_params.h"
-#include "cuda/custom/gemm_source.h"
-#include "cuda/custom/operands.h"
-#include "cuda/runtime/stream.h"
+#include "cuda/pointwise/pointwise.h"
 
 namespace strata::gemm {
 
 struct Kernel::State {
   Config config;
   std::vector<ExtraUse> extras;
-  bool has_own_tile = false;  // the user has chosen the tile, the stages or the warps
+  bool has_own_tile = false;         // the user has chosen the tile, the stages or the warps
+  std::shared_ptr<State> as_halves;  // of float8: the product of factors that were converted to float16
   std::mutex mutex;
   std::map<std::string, cuda::KernelHandle> kernels;  // by device, layout and dtypes
 };
@@ -30,21 +30,26 @@ namespace {
 constexpr int64_t kMostBatches = 65535;
 constexpr int kSharedGoal = 96 << 10;  // bytes for the stages, so that two blocks fit a multiprocessor
 
-bool is_small(const Config& c) { return size_of(c.dtype) == 2; }
+bool is_float8(const Config& c) { return c.dtype == DType::F8E4M3 || c.dtype == DType::F8E5M2; }
 
 int stage_bytes(const Config& c) {
   const auto [m, n, k] = c.tile;
-  return is_small(c) ? (m + n) * k * 2 : (m + n + 8) * k * static_cast<int>(size_of(c.dtype));
+  const int size = static_cast<int>(size_of(c.dtype));
+  return is_on_tensor_cores(c) ? (m + n) * k * size : (m + n + 8) * k * size;
 }
 
 void fill_in_and_check_tile(Config& c) {
-  const std::array<int, 3> defaults = is_small(c) ? std::array{128, 128, 32} : std::array{64, 64, 16};
+  const bool tensor_cores = is_on_tensor_cores(c);
+  const std::array<int, 3> defaults =
+    tensor_cores ? std::array{128, 128, 64 / static_cast<int>(size_of(c.dtype))} : std::array{64, 64, 16};
   for (size_t i = 0; i < 3; ++i) c.tile[i] = c.tile[i] == 0 ? defaults[i] : c.tile[i];
   const auto [m, n, k] = c.tile;
   for (const int size : c.tile)
     STRATA_CHECK(size >= 16 && size <= 256 && size % 16 == 0, Value,
                  "gemm: the tile is {}x{}x{}; its sizes must be multiples of 16 from 16 to 256", m, n, k);
-  if (is_small(c)) return;
+  STRATA_CHECK(size_of(c.dtype) > 1 || k % 32 == 0, Value,
+               "gemm: the tile is {}x{}x{}; for {}, k must be a multiple of 32", m, n, k, name_of(c.dtype));
+  if (tensor_cores) return;
   for (const int size : {m, n})
     STRATA_CHECK(size == 16 || size == 32 || size == 64 || size == 128, Value,
                  "gemm: the tile is {}x{}x{}; for {}, m and n must be 16, 32, 64 or 128", m, n, k, name_of(c.dtype));
@@ -52,8 +57,9 @@ void fill_in_and_check_tile(Config& c) {
 
 void fill_in_and_check_warps(Config& c) {
   const auto [m, n, k] = c.tile;
-  if (!is_small(c)) {
-    STRATA_CHECK(c.warps[0] == 0 && c.warps[1] == 0, Value, "gemm: warps can be set for float16 and bfloat16 only");
+  if (!is_on_tensor_cores(c)) {
+    STRATA_CHECK(c.warps[0] == 0 && c.warps[1] == 0, Value,
+                 "gemm: warps can be set for products on tensor cores only, not for {}", name_of(c.dtype));
     return;
   }
   const auto fewest = [](int size, int most) {  // parts of a size, multiples of 16 and at most `most` long
@@ -77,7 +83,8 @@ void fill_in_and_check_warps(Config& c) {
 
 uint32_t shared_bytes_of(const Config& c) {
   const int stages = c.stages * stage_bytes(c);
-  const int results = is_small(c) && size_of(*c.out_dtype) == 2 ? c.tile[0] * (c.tile[1] + 8) * 2 : 0;
+  const bool halves = size_of(*c.out_dtype) == 2 || (!c.second.empty() && size_of(*c.second_dtype) == 2);
+  const int results = is_on_tensor_cores(c) && halves ? c.tile[0] * (c.tile[1] + 8) * 2 : 0;
   return static_cast<uint32_t>(std::max(stages, results));
 }
 
@@ -87,246 +94,32 @@ void fill_in_and_check_stages(Config& c) {
   STRATA_CHECK(c.stages >= 2 && c.stages <= 8, Value, "gemm: {} stages; expected 2 to 8", c.stages);
 }
 
+// The dtypes of factors and results, and what they allow.
+void fill_in_and_check_dtypes(Config& c) {
+  const DType t = c.dtype;
+  STRATA_CHECK(
+    t == DType::F16 || t == DType::BF16 || t == DType::F32 || t == DType::F64 || t == DType::I8 || is_float8(c), Type,
+    "gemm: dtype must be float16, bfloat16, float32, float64, int8, float8_e4m3fn or float8_e5m2, got {}", name_of(t));
+  STRATA_CHECK(!c.tf32 || t == DType::F32, Type, "gemm: tf32 is for float32, got {}", name_of(t));
+  if (!c.out_dtype) c.out_dtype = t == DType::I8 ? DType::I32 : is_float8(c) ? DType::BF16 : t;
+  if (!c.second_dtype) c.second_dtype = c.out_dtype;
+  for (const DType made : {*c.out_dtype, *c.second_dtype}) {
+    const bool is_integer = made == DType::I32 || made == DType::I8;
+    const bool is_float = made == DType::F16 || made == DType::BF16 || made == DType::F32 || made == DType::F64;
+    const bool is_small_float = made == DType::F8E4M3 || made == DType::F8E5M2;
+    STRATA_CHECK(is_float || is_small_float || (is_integer && t == DType::I8), Type,
+                 "gemm: out_dtype must be float16, bfloat16, float32, float64, float8_e4m3fn or float8_e5m2, or for "
+                 "factors of int8 also int8 or int32, got {}",
+                 name_of(made));
+  }
+}
+
 void check_name(const std::string& name) {
   const auto is_part = [](char x) { return std::isalnum(static_cast<unsigned char>(x)) || x == '_'; };
   STRATA_CHECK(!name.empty() && !std::isdigit(static_cast<unsigned char>(name[0])) &&
                  std::ranges::all_of(name, is_part) && !name.starts_with("strata"),
                Value, "gemm: '{}' is not a name for a kernel", name);
 }
-
-// --- one call --------------------------------------------------------------------------------------------------------
-
-// The strides of t in the dimensions of the batch, which has those of a result before its last two.
-void batch_strides(const TensorImpl& t, int own_dims, const TensorImpl& out, int64_t (&to)[Product::kMaxBatch]) {
-  const int batch = out.ndim - 2, leading = t.ndim - own_dims;
-  for (int d = 0; d < batch; ++d) {
-    const int from = d - (batch - leading);
-    to[d] = from < 0 || t.shape[from] == 1 ? 0 : t.strides[from];
-  }
-}
-
-struct Call {
-  const Config& c;
-  const std::vector<ExtraUse>& uses;
-  const TensorImpl &a, &b;
-  Tensor out;
-  KernelParams p{};
-  Variant variant;
-  std::vector<const TensorImpl*> by_element, others;  // tensors of the epilogue; by_element: [m, n] is read for [m, n]
-
-  Call(const Config& config, const std::vector<ExtraUse>& extras, const Tensor& left, const Tensor& right,
-       std::span<const Named> named, Tensor given)
-      : c(config), uses(extras), a(left.checked()), b(right.checked()), out(std::move(given)) {
-    check_factors();
-    set_shape();
-    for (const ExtraUse& use : uses) add_extra(use, named);
-    for (const Named& x : named)
-      STRATA_CHECK(std::ranges::find(uses, x.name, &ExtraUse::name) != uses.end(), Type,
-                   "{}: the epilogue \"{}\" has no '{}'", c.name, c.epilogue, x.name);
-    set_params();
-  }
-
-  void check_device(const TensorImpl& t, const char* what) const {
-    STRATA_CHECK(
-      t.device.type == DeviceType::Cuda || t.device.type == DeviceType::Vgpu || t.device.type == DeviceType::Meta,
-      Runtime,
-      "{}: {} is on {}, but the kernel needs tensors on a cuda or vgpu device; move it with .to(), or compute with "
-      "ops, "
-      "as in relu(a @ b + bias)",
-      c.name, what, to_string(t.device));
-    STRATA_CHECK(t.device == a.device, Runtime, "{}: {} is on {} and the first factor on {}", c.name, what,
-                 to_string(t.device), to_string(a.device));
-  }
-
-  void check_factors() const {
-    for (const TensorImpl* t : {&a, &b}) {
-      check_device(*t, t == &a ? "the first factor" : "the second factor");
-      STRATA_CHECK(t->dtype == c.dtype, Type, "{}: expected factors of {}, got {}; convert with .to()", c.name,
-                   name_of(c.dtype), name_of(t->dtype));
-      STRATA_CHECK(t->ndim >= 2, Runtime, "{}: factors need two dimensions or more, got shape {}", c.name,
-                   to_string(t->sizes()));
-      STRATA_CHECK(t->ndim - 2 <= Product::kMaxBatch, Runtime, "{}: at most {} batch dimensions are possible, got {}",
-                   c.name, Product::kMaxBatch, t->ndim - 2);
-      for (int d = 0; d < t->ndim; ++d)
-        STRATA_CHECK(t->shape[d] <= INT32_MAX / 2, Runtime, "{}: a size of {} is too large", c.name,
-                     to_string(t->sizes()));
-    }
-    STRATA_CHECK(a.shape[a.ndim - 1] == b.shape[b.ndim - 2], Runtime,
-                 "{}: shapes {} and {} cannot be multiplied: the inner sizes {} and {} must be equal", c.name,
-                 to_string(a.sizes()), to_string(b.sizes()), a.shape[a.ndim - 1], b.shape[b.ndim - 2]);
-  }
-
-  void set_shape() {
-    const int batch = std::max(a.ndim, b.ndim) - 2;
-    std::vector<int64_t> shape;
-    for (int d = 0; d < batch; ++d) {
-      const int x = d - (batch - (a.ndim - 2)), y = d - (batch - (b.ndim - 2));
-      const int64_t left = x < 0 ? 1 : a.shape[x], right = y < 0 ? 1 : b.shape[y];
-      STRATA_CHECK(left == right || left == 1 || right == 1, Runtime,
-                   "{}: the batch sizes {} and {} at dimension {} do not broadcast (shapes {} and {})", c.name, left,
-                   right, d, to_string(a.sizes()), to_string(b.sizes()));
-      shape.push_back(left == 1 ? right : left);
-    }
-    shape.push_back(a.shape[a.ndim - 2]);
-    shape.push_back(b.shape[b.ndim - 1]);
-    const Shape sizes(shape.data(), shape.size());
-    if (!out) {
-      out = make_tensor(sizes, *c.out_dtype, a.device);
-      return;
-    }
-    check_device(*out, "the output");
-    STRATA_CHECK(out.dtype() == *c.out_dtype, Type, "{}: the output is {}, but the result is {}", c.name,
-                 name_of(out.dtype()), name_of(*c.out_dtype));
-    STRATA_CHECK(std::ranges::equal(out->sizes(), sizes), Runtime, "{}: the output has shape {}, but the result has {}",
-                 c.name, to_string(out->sizes()), to_string(sizes));
-  }
-
-  void add_extra(const ExtraUse& use, std::span<const Named> named) {
-    STRATA_CHECK(std::ranges::count(named, use.name, &Named::name) == 1, Type,
-                 "{}: the epilogue \"{}\" needs '{}' once; pass it by name", c.name, c.epilogue, use.name);
-    const Value& v = std::ranges::find(named, use.name, &Named::name)->value.value;
-    Extra& x = p.extras[variant.extras.size()];
-    const bool is_tensor = v.tag == Tag::Tensor;
-    if (use.kind == ExtraUse::Kind::Number) {
-      const bool is_on_host = is_tensor && v.tensor->device.type == DeviceType::Cpu && v.tensor->numel == 1;
-      if (!is_tensor || is_on_host) {
-        x.value = is_on_host ? Tensor(Ref<TensorImpl>::share(v.tensor)).item().to_double() : v.number();
-        variant.extras.push_back(DType::F64);
-        variant.numbers.push_back(true);
-        return;
-      }
-    }
-    STRATA_CHECK(is_tensor, Type, "{}: '{}' has indices in the epilogue, so it must be a tensor, got a number", c.name,
-                 use.name);
-    add_tensor(use, *v.tensor, x);
-    variant.extras.push_back(v.tensor->dtype);
-    variant.numbers.push_back(false);
-    const bool is_by_element = use.kind == ExtraUse::Kind::Matrix && use.by_row;
-    (is_by_element ? by_element : others).push_back(v.tensor);
-  }
-
-  void add_tensor(const ExtraUse& use, const TensorImpl& t, Extra& x) const {
-    check_device(t, fmt::format("'{}'", use.name).c_str());
-    const int own = static_cast<int>(use.kind);  // dimensions that are indexed
-    const int64_t m = out->shape[out->ndim - 2], n = out->shape[out->ndim - 1];
-    STRATA_CHECK(t.ndim >= own, Runtime, "{}: '{}' has {} indices in the epilogue, but shape {}", c.name, use.name, own,
-                 to_string(t.sizes()));
-    const auto set_axis = [&](int i, int64_t want, const char* index) {
-      const int d = t.ndim - own + i;
-      STRATA_CHECK(want < 0 || t.shape[d] == want || t.shape[d] == 1, Runtime,
-                   "{}: '{}' has shape {}, but index {} of the epilogue goes to {}", c.name, use.name,
-                   to_string(t.sizes()), index, want);
-      x.size[i] = t.shape[d];
-      x.stride[i] = want >= 0 && t.shape[d] == 1 ? 0 : t.strides[d];
-    };
-    if (own == 1) set_axis(0, use.by_row ? n : use.by_column ? m : -1, use.by_row ? "n" : "m");
-    if (own == 2) {
-      set_axis(0, use.by_row ? m : -1, "m");
-      set_axis(1, use.by_row ? n : -1, "n");
-    }
-    x.data = cuda::address(t);
-    if (own == 0 && t.numel == 1) return;  // of any number of dimensions, for the whole batch
-    const int leading = t.ndim - own, batch = out->ndim - 2;
-    bool fits = leading <= batch;
-    for (int d = 0; fits && d < leading; ++d) fits = t.shape[d] == 1 || t.shape[d] == out->shape[batch - leading + d];
-    STRATA_CHECK(fits, Runtime, "{}: the batch of '{}', of shape {}, does not broadcast to that of the result, {}",
-                 c.name, use.name, to_string(t.sizes()), to_string(out->sizes()));
-    batch_strides(t, own, *out, x.batch);
-  }
-
-  // Bytes of the widest copies with which a factor can be read; 0 if it must be read element by element.
-  int vector_of(const TensorImpl& t, int64_t dense_stride, int64_t ld, int64_t rows, const int64_t* batch) const {
-    if (!is_small(c)) return 0;
-    if (dense_stride != 1) return 0;
-    uint64_t all = cuda::address(t) | (rows > 1 ? static_cast<uint64_t>(ld) * 2 : 0);
-    for (int d = 0; d < p.batch_dims; ++d) all |= static_cast<uint64_t>(batch[d]) * 2;
-    return all % 16 == 0 ? 16 : all % 8 == 0 ? 8 : all % 4 == 0 ? 4 : 0;
-  }
-
-  void set_params() {
-    const TensorImpl& o = *out;
-    p.m = o.shape[o.ndim - 2];
-    p.n = o.shape[o.ndim - 1];
-    p.k = a.shape[a.ndim - 1];
-    p.batch_dims = o.ndim - 2;
-    p.batches = 1;
-    for (int d = 0; d < p.batch_dims; ++d) {
-      p.batch[d] = o.shape[d];
-      p.batches *= o.shape[d];
-    }
-    // The stride of a dimension of size 1 is arbitrary: one that counts as dense.
-    const auto stride = [](const TensorImpl& t, int from_end) {
-      const int d = t.ndim - from_end;
-      return t.shape[d] == 1 ? 1 : t.strides[d];
-    };
-    p.a_m = stride(a, 2);
-    p.a_k = stride(a, 1);
-    p.b_k = stride(b, 2);
-    p.b_n = stride(b, 1);
-    p.c_m = o.strides[o.ndim - 2];
-    p.c_n = stride(o, 1);
-    batch_strides(a, 2, o, p.a_b);
-    batch_strides(b, 2, o, p.b_b);
-    batch_strides(o, 2, o, p.c_b);
-    p.a = cuda::address(a);
-    p.b = cuda::address(b);
-    p.c = cuda::address(o);
-    variant.a_along_k = p.a_k == 1 && (p.a_m != 1 || p.m == 1);
-    variant.b_along_k = p.b_k == 1 && (p.b_n != 1 || p.n == 1);
-    variant.a_vector =
-      variant.a_along_k ? vector_of(a, p.a_k, p.a_m, p.m, p.a_b) : vector_of(a, p.a_m, p.a_k, p.k, p.a_b);
-    variant.b_vector =
-      variant.b_along_k ? vector_of(b, p.b_k, p.b_n, p.n, p.b_b) : vector_of(b, p.b_n, p.b_k, p.k, p.b_b);
-    uint64_t all = p.c | (p.m > 1 ? static_cast<uint64_t>(p.c_m) * 2 : 0);
-    for (int d = 0; d < p.batch_dims; ++d) all |= static_cast<uint64_t>(p.c_b[d]) * 2;
-    p.wide_stores = size_of(o.dtype) == 2 && p.c_n == 1 && all % 16 == 0;
-  }
-
-  // Describes the product for the kernel for Hopper and chooses its tiles. False if that kernel cannot compute it.
-  bool lay_out_for_hopper(const cuda::Gpu& gpu, cuda::GemmLayout& l) {
-    const bool has_std =
-      std::ranges::any_of(c.options, [](const std::string& o) { return o.find("-std") == 0 || o.find("--std") == 0; });
-    if (gpu.properties.major != 9 || !is_small(c) || has_std) return false;
-    // Four warps per scheduler cannot hide the loads of an epilogue that reads tensors: gemm_template.cuh takes a sixth of
-    // the time there.
-    if (!uses.empty()) return false;
-    if (variant.a_vector != 16 || variant.b_vector != 16 || p.k == 0 || p.batch_dims > cuda::GemmLayout::kBatchDims)
-      return false;
-    // A single row has any stride; one that TMA accepts.
-    const auto ld = [](int64_t stride, int64_t rows, int64_t columns) {
-      return rows > 1 ? stride : cuda::ceil_div(columns, 8) * 8;
-    };
-    l = {};
-    l.m = p.m;
-    l.n = p.n;
-    l.k = p.k;
-    l.a = {variant.a_along_k, variant.a_along_k ? ld(p.a_m, p.m, p.k) : ld(p.a_k, p.k, p.m), p.a};
-    l.b = {variant.b_along_k, variant.b_along_k ? ld(p.b_n, p.n, p.k) : ld(p.b_k, p.k, p.n), p.b};
-    if (l.a.ld < (l.a.along_k ? p.k : p.m) || l.b.ld < (l.b.along_k ? p.k : p.n)) return false;  // expanded rows
-    l.c = p.c;
-    l.c_ld = ld(p.c_m, p.m, p.n);
-    l.addend = cuda::Addend::None;
-    l.alpha = 1;
-    for (int d = 0; d < cuda::GemmLayout::kBatchDims; ++d) {
-      const int from = d - (cuda::GemmLayout::kBatchDims - p.batch_dims);
-      l.batch[d] = from < 0 ? 1 : p.batch[from];
-      l.a_b[d] = from < 0 ? 0 : p.a_b[from];
-      l.b_b[d] = from < 0 ? 0 : p.b_b[from];
-      l.c_b[d] = from < 0 ? 0 : p.c_b[from];
-    }
-    const cuda::HopperChoice choice = cuda::choose_hopper_tiles(l, gpu.properties.multiprocessors);
-    variant.hopper = &cuda::kHopperTiles[choice.tiles];
-    return cuda::fits_hopper(l, variant.hopper->shape);
-  }
-
-  std::string key() const {
-    std::string text = fmt::format("{} {} {} {} {} {}", to_string(a.device), variant.a_along_k, variant.b_along_k,
-                                   variant.a_vector, variant.b_vector, variant.hopper ? variant.hopper->name : "");
-    for (size_t i = 0; i < uses.size(); ++i)
-      text += variant.numbers[i] ? " number" : fmt::format(" {}", name_of(variant.extras[i]));
-    return text;
-  }
-};
 
 void check_fits(const Config& c, const cuda::Gpu& gpu) {
   const cuda::Properties& device = gpu.properties;
@@ -343,7 +136,7 @@ void check_fits(const Config& c, const cuda::Gpu& gpu) {
 void launch_tiles(const cuda::KernelHandle& kernel, const Config& c, const KernelParams& p) {
   const int64_t tiles = cuda::ceil_div(p.m, c.tile[0]) * cuda::ceil_div(p.n, c.tile[1]);
   STRATA_CHECK(tiles <= INT32_MAX, Runtime, "{}: the result of {}x{} has too many tiles", c.name, p.m, p.n);
-  const auto threads = static_cast<uint32_t>(is_small(c) ? 32 * c.warps[0] * c.warps[1] : 256);
+  const auto threads = static_cast<uint32_t>(is_on_tensor_cores(c) ? 32 * c.warps[0] * c.warps[1] : 256);
   const cuda::LaunchConfig launch{
     {static_cast<uint32_t>(tiles), static_cast<uint32_t>(std::min(p.batches, kMostBatches))},
     {threads},
@@ -351,19 +144,43 @@ void launch_tiles(const cuda::KernelHandle& kernel, const Config& c, const Kerne
   kernel.launch(launch, std::array{cuda::Argument(cuda::Argument::Kind::Bytes, &p, sizeof p)});
 }
 
-void launch_on_hopper(const cuda::KernelHandle& kernel, cuda::Gpu& gpu, const Config& c, const Variant& v,
-                      const cuda::GemmLayout& l, const KernelParams& p) {
+void launch_on_hopper(const cuda::KernelHandle& kernel, cuda::Gpu& gpu, const Call& call, const cuda::GemmLayout& l) {
   gpu.activate();
-  const cuda::HopperLaunch made = cuda::describe_hopper(gpu, c.dtype, l, v.hopper->shape, p.wide_stores);
+  const KernelParams& p = call.p;
+  const Config& c = call.c;
+  const cuda::hopper::TileShape& shape = call.variant.hopper->shape;
+  // TMA only copies, so factors in units of two bytes are 16-bit elements to it.
+  const DType factors = is_in_units(c) ? DType::BF16 : c.dtype;
+  const bool both = !c.second.empty();
+  const bool tma_stores = p.wide_stores && (!both || p.second_wide);
+  const cuda::HopperLaunch made = cuda::describe_hopper(gpu, factors, l, shape, tma_stores);
   HopperParams all{};
   static_assert(sizeof all.a == sizeof made.a);
   std::memcpy(&all.a, &made.a, sizeof all.a);
   std::memcpy(&all.b, &made.b, sizeof all.b);
   std::memcpy(&all.d, &made.d, sizeof all.d);
+  if (both && tma_stores) {
+    cuda::GemmLayout second = l;
+    second.c = p.second.data;
+    second.c_ld = p.m > 1 ? p.second.m : l.c_ld;
+    for (int d = 0; d < cuda::GemmLayout::kBatchDims; ++d) {
+      const int from = d - (cuda::GemmLayout::kBatchDims - p.batch_dims);
+      second.c_b[d] = from < 0 ? 0 : p.second_b[from];
+    }
+    const cuda::HopperLaunch other = cuda::describe_hopper(gpu, factors, second, shape, true);
+    std::memcpy(&all.second, &other.d, sizeof all.second);
+  }
   all.gemm = made.args;
   all.user = p;
   kernel.launch({{made.blocks}, {cuda::hopper::kThreads}, made.shared_bytes},
                 std::array{cuda::Argument(cuda::Argument::Kind::Bytes, &all, sizeof all)});
+}
+
+// The same kernel for factors of float16, to which float8 converts exactly.
+Config of_halves(const Config& config) {
+  Config c = config;
+  c.dtype = DType::F16;
+  return c;
 }
 }  // namespace
 
@@ -371,14 +188,10 @@ Kernel compile(const Config& config) {
   auto state = std::make_shared<Kernel::State>();
   Config& c = state->config;
   c = config;
-  STRATA_CHECK(c.dtype == DType::F16 || c.dtype == DType::BF16 || c.dtype == DType::F32 || c.dtype == DType::F64, Type,
-               "gemm: dtype must be float16, bfloat16, float32 or float64, got {}", name_of(c.dtype));
-  if (!c.out_dtype) c.out_dtype = c.dtype;
-  const DType made = *c.out_dtype;
-  STRATA_CHECK(made == DType::F16 || made == DType::BF16 || made == DType::F32 || made == DType::F64, Type,
-               "gemm: out_dtype must be float16, bfloat16, float32 or float64, got {}", name_of(made));
+  fill_in_and_check_dtypes(c);
   check_name(c.name);
   state->has_own_tile = c.tile != std::array{0, 0, 0} || c.warps != std::array{0, 0} || c.stages != 0;
+  if (is_float8(c)) state->as_halves = compile(of_halves(c)).state_;
   fill_in_and_check_tile(c);
   fill_in_and_check_warps(c);
   fill_in_and_check_stages(c);
@@ -393,22 +206,29 @@ const Config& Kernel::config() const { return state_->config; }
 const std::vector<ExtraUse>& Kernel::extras() const { return state_->extras; }
 uint32_t Kernel::shared_bytes() const { return shared_bytes_of(state_->config); }
 
-Tensor Kernel::operator()(const Tensor& a, const Tensor& b, std::span<const Named> extras, Tensor out) const {
+std::vector<Tensor> Kernel::all(const Tensor& a, const Tensor& b, std::span<const Named> extras,
+                                std::span<const Tensor> outs) const {
   State& s = *state_;
   const Config& c = s.config;
-  const bool is_given = static_cast<bool>(out);
-  Call call(c, s.extras, a, b, extras, std::move(out));
-  if (call.a.device.type == DeviceType::Meta) return call.out;
-  if (is_given) {
-    call.others.insert(call.others.end(), {&call.a, &call.b});
-    cuda::check_output_memory(c.name, "out", *call.out, call.by_element);
-    cuda::check_output_memory(c.name, "out", *call.out, call.others, false);
-  }
-  const KernelParams& p = call.p;
-  if (p.m == 0 || p.n == 0 || p.batches == 0) return call.out;
-  cuda::Gpu& gpu = cuda::Runtime::gpu(call.a.device);
+  Call call(c, s.extras, a, b, extras, outs);
+  if (call.is_meta()) return call.outs;
+  if (!outs.empty()) call.check_outputs(a, b);
+  cuda::Gpu& gpu = cuda::Runtime::gpu(a.device());
+  // Only Hopper's instructions multiply float8, and only with tiles of ours.
+  const auto halves = [&] {
+    const auto converted = [](const Tensor& t) {
+      const Tensor out = make_tensor(t.shape(), DType::F16, t.device());
+      if (t.numel()) cuda::copy(*out, *t);
+      return out;
+    };
+    return Kernel(s.as_halves).all(converted(a), converted(b), extras, call.outs_without_amax());
+  };
+  if (is_float8(c) && (gpu.properties.major != 9 || s.has_own_tile)) return halves();
+  call.prepare();
+  if (call.is_empty()) return call.outs;
   cuda::GemmLayout layout;
   const bool on_hopper = !s.has_own_tile && call.lay_out_for_hopper(gpu, layout);
+  if (!on_hopper && is_float8(c)) return halves();
   if (!on_hopper) {
     call.variant.hopper = nullptr;
     check_fits(c, gpu);
@@ -422,13 +242,20 @@ Tensor Kernel::operator()(const Tensor& a, const Tensor& b, std::span<const Name
       options.options.insert(
         options.options.end(),
         {"--std=c++20", "--device-as-default-execution-space"});  // constexpr functions of the host
-    const cuda::Module module = cuda::compile(kernel_source(c, s.extras, call.variant), call.a.device, options);
+    const cuda::Module module = cuda::compile(kernel_source(c, s.extras, call.variant), a.device(), options);
     return s.kernels.emplace(key, module.function(c.name)).first->second;
   }();
-  if (on_hopper) launch_on_hopper(kernel, gpu, c, call.variant, layout, p);
-  else launch_tiles(kernel, c, p);
-  if (is_given && call.out->storage) call.out->count_write();
-  return call.out;
+  if (on_hopper) launch_on_hopper(kernel, gpu, call, layout);
+  else launch_tiles(kernel, c, call.p);
+  for (const Tensor& out : outs)
+    if (out->storage) out->count_write();
+  return call.outs;
+}
+
+Tensor Kernel::operator()(const Tensor& a, const Tensor& b, std::span<const Named> extras, Tensor out) const {
+  if (!out) return all(a, b, extras)[0];
+  STRATA_CHECK(config().second.empty(), Type, "{}: there are two results, but one output; use all()", config().name);
+  return all(a, b, extras, std::array{std::move(out)})[0];
 }
 
 }  // namespace strata::gemm

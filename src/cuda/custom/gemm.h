@@ -15,15 +15,21 @@
 namespace strata::gemm {
 
 struct Config {
-  DType dtype = DType::BF16;         // of both factors: float16, bfloat16 (tensor cores), float32 or float64
-  std::array<int, 3> tile{0, 0, 0};  // m, n, k of a block's tile; 0: 128, 128, 32, or 64, 64, 16 for 32 bits and more
+  // Of both factors. On tensor cores: float16, bfloat16, int8 (with exact sums), and the two float8 formats, of which each
+  // factor may be either; float32 too with tf32. Without them: float32 and float64.
+  DType dtype = DType::BF16;
+  std::array<int, 3> tile{0, 0, 0};  // m, n, k of a block's tile; 0: 128, 128, 32, or 64, 64, 16 without tensor cores
   int stages = 0;                    // tiles in flight; 0: two to four, as fit into 96 KiB
-  std::array<int, 2> warps{0, 0};    // warps along m and n, of 16-bit dtypes; 0: parts of 64 x 32 at most
+  std::array<int, 2> warps{0, 0};    // warps along m and n, on tensor cores; 0: parts of 64 x 32 at most
   std::string epilogue = "acc";      // a C++ expression over acc, m, n, batch and names of tensors and numbers
-  std::optional<DType> out_dtype = {};    // float16 to float64; dtype by default
-  std::string preamble = {};              // CUDA C++ before the kernel: functions for the epilogue
-  std::string name = "gemm";              // of the kernel, for messages and profilers
-  std::vector<std::string> options = {};  // for NVRTC
+  std::optional<DType> out_dtype = {};     // by default dtype; int32 for int8, bfloat16 for float8
+  std::string preamble = {};               // CUDA C++ before the kernel: functions for the epilogue
+  std::string name = "gemm";               // of the kernel, for messages and profilers
+  std::vector<std::string> options = {};   // for NVRTC
+  bool tf32 = false;                       // float32 on tensor cores, which read the upper 19 bits of each number
+  std::string second = {};                 // an expression for a second result of the same shape
+  std::optional<DType> second_dtype = {};  // out_dtype by default
+  bool amax = false;                       // also return the largest |result| of the first expression, in float32
 };
 
 // A name in the epilogue and how it is used.
@@ -52,6 +58,11 @@ class STRATA_API Kernel {
   // meta give the shape. Results are not recorded for gradients. Throws Type for wrong dtypes and for names that are
   // missing or unknown, Runtime for wrong shapes and devices, Value for a tile that does not fit the device,
   // cuda::CompileError for an epilogue that does not compile.
+  //
+  // all() returns the result, that of the second expression, and amax, as far as there are such; the operators return
+  // the first. `outs` may be empty, or has a tensor for each expression.
+  std::vector<Tensor> all(const Tensor& a, const Tensor& b, std::span<const Named> extras = {},
+                          std::span<const Tensor> outs = {}) const;
   Tensor operator()(const Tensor& a, const Tensor& b, std::span<const Named> extras = {}, Tensor out = {}) const;
   Tensor operator()(const Tensor& a, const Tensor& b, std::initializer_list<Named> extras, Tensor out = {}) const {
     return (*this)(a, b, std::span(extras.begin(), extras.size()), std::move(out));
@@ -93,7 +104,11 @@ template <class C> class Gemm : public Kernel {
                         .out_dtype = {},
                         .preamble = {},
                         .name = "gemm",
-                        .options = {}})) {}
+                        .options = {},
+                        .tf32 = false,
+                        .second = {},
+                        .second_dtype = {},
+                        .amax = false})) {}
 };
 
 }  // namespace strata::gemm

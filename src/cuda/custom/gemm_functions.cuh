@@ -1,4 +1,5 @@
-// Functions for epilogues, for float and double, with the formulas of Strata's own ops; and how epilogues read tensors.
+// Functions for epilogues, for float and double, with the formulas of Strata's own ops; how epilogues read tensors, and how
+// their values become results.
 #pragma once
 #include "cuda/custom/elements.cuh"
 #include "cuda/custom/gemm_kernel_params.h"
@@ -7,12 +8,17 @@
 namespace strata::gemm {
 namespace functions {
 
+template <class T> struct RealOf { using Type = T; };
+template <> struct RealOf<int> { using Type = float; };
+template <class T> using Real = typename RealOf<T>::Type;  // integers as floats
+
 template <class T> __device__ __forceinline__ T relu(T x) { return fn::Relu<T>{}(x); }
-template <class T> __device__ __forceinline__ T gelu(T x) { return fn::Gelu<T>{}(x); }
-template <class T> __device__ __forceinline__ T gelu_tanh(T x) { return fn::GeluTanh<T>{}(x); }
-template <class T> __device__ __forceinline__ T silu(T x) { return fn::Silu<T>{}(x); }
-template <class T> __device__ __forceinline__ T sigmoid(T x) { return fn::Sigmoid<T>{}(x); }
-template <class T> __device__ __forceinline__ T mish(T x) { return fn::Mish<T>{}(x); }
+__device__ __forceinline__ int relu(int x) { return max(x, 0); }
+template <class T> __device__ __forceinline__ Real<T> gelu(T x) { return fn::Gelu<Real<T>>{}(Real<T>(x)); }
+template <class T> __device__ __forceinline__ Real<T> gelu_tanh(T x) { return fn::GeluTanh<Real<T>>{}(Real<T>(x)); }
+template <class T> __device__ __forceinline__ Real<T> silu(T x) { return fn::Silu<Real<T>>{}(Real<T>(x)); }
+template <class T> __device__ __forceinline__ Real<T> sigmoid(T x) { return fn::Sigmoid<Real<T>>{}(Real<T>(x)); }
+template <class T> __device__ __forceinline__ Real<T> mish(T x) { return fn::Mish<Real<T>>{}(Real<T>(x)); }
 template <class T> __device__ __forceinline__ T leaky_relu(T x, T slope) { return x > T(0) ? x : x * slope; }
 template <class T> __device__ __forceinline__ T square(T x) { return x * x; }
 template <class T> __device__ __forceinline__ T clamp(T x, T least, T most) {
@@ -27,6 +33,64 @@ template <> struct Loaded<double, strata_half> { using Type = double; };
 template <> struct Loaded<double, strata_bfloat16> { using Type = double; };
 template <> struct Loaded<double, float> { using Type = double; };
 template <> struct Loaded<float, double> { using Type = float; };
+template <> struct Loaded<int, double> { using Type = float; };  // the sums are integers, numbers are floats
+
+struct Tf32 {  // a factor's element: a float of which tensor cores read the upper 19 bits
+  float value;
+};
+
+// --- results ---------------------------------------------------------------------------------------------------------
+
+// Bit patterns of 8-bit floats.
+struct Float8E4M3 {
+  unsigned char bits;
+};
+struct Float8E5M2 {
+  unsigned char bits;
+};
+
+// The code of the nearest float with kMantissa bits of mantissa whose smallest normal number is 2^kLeast; ties go to even.
+// `most` is the code of what exceeds the range, `nan` that of NaN.
+template <int kMantissa, int kLeast>
+__device__ __forceinline__ unsigned char float8_code(float v, unsigned most, unsigned nan) {
+  const unsigned bits = __float_as_uint(v), sign = bits >> 24 & 0x80u, magnitude = bits & 0x7fffffffu;
+  if (magnitude > 0x7f800000u) return (unsigned char)(sign | nan);
+  const int exponent = max(int(magnitude >> 23) - 127, kLeast);
+  if (exponent > 16) return (unsigned char)(sign | most);
+  // In units of the last place, which is 2^(exponent - kMantissa); those of normal numbers begin at 2^kMantissa.
+  const int units =
+    __float2int_rn(__uint_as_float(magnitude) * __uint_as_float(unsigned(kMantissa - exponent + 127) << 23));
+  return (unsigned char)(sign | min(unsigned(((exponent - kLeast) << kMantissa) + units), most));
+}
+
+// Rounds a value of the epilogue to a result. Integers are rounded to the nearest and limited to their range.
+template <class T, class V> __device__ __forceinline__ void put(T& to, V v) { strata_store(to, v); }
+__device__ __forceinline__ void put(int& to, float v) { to = __float2int_rn(v); }
+__device__ __forceinline__ void put(int& to, double v) { to = __double2int_rn(v); }
+__device__ __forceinline__ void put(signed char& to, int v) { to = (signed char)(min(max(v, -128), 127)); }
+__device__ __forceinline__ void put(signed char& to, float v) { put(to, __float2int_rn(v)); }
+__device__ __forceinline__ void put(signed char& to, double v) { put(to, __double2int_rn(v)); }
+template <class V> __device__ __forceinline__ void put(Float8E4M3& to, V v) {
+  to.bits = float8_code<3, -6>(float(v), 0x7e, 0x7f);
+}
+template <class V> __device__ __forceinline__ void put(Float8E5M2& to, V v) {
+  to.bits = float8_code<2, -14>(float(v), 0x7c, 0x7f);
+}
+// 16-bit floats have no conversion from other integers.
+template <class V> __device__ __forceinline__ void put(strata_half& to, V v) { strata_store(to, float(v)); }
+template <class V> __device__ __forceinline__ void put(strata_bfloat16& to, V v) { strata_store(to, float(v)); }
+
+// |v| as bits that are ordered as integers; NaN is the largest.
+template <class V> __device__ __forceinline__ uint32_t magnitude(V v) {
+  return __float_as_uint(float(v)) & 0x7fffffffu;
+}
+// Of whole warps.
+__device__ __forceinline__ void publish_amax(const KernelParams& p, uint32_t largest) {
+  largest = __reduce_max_sync(0xffffffffu, largest);
+  if (threadIdx.x % 32 == 0) atomicMax(reinterpret_cast<uint32_t*>(p.amax), largest);
+}
+
+// --- operands --------------------------------------------------------------------------------------------------------
 
 // The index of the current matrix in each dimension of the batch.
 struct BatchIndex {
@@ -87,8 +151,8 @@ template <class Sum, class Stored, bool kChecked> struct Matrix {
 };
 
 // scale: a number, or a tensor with one element per matrix of the batch.
-template <class Sum, class Stored>
-__device__ __forceinline__ auto scalar(const KernelParams& p, int i, const BatchIndex& batch) {
+template <class Sum, class Stored, class Batch>
+__device__ __forceinline__ auto scalar(const KernelParams& p, int i, const Batch& batch) {
   const Extra& x = p.extras[i];
   return element<Sum>(reinterpret_cast<const Stored*>(x.data), batch.offset(p, x.batch));
 }

@@ -6,7 +6,7 @@
 namespace strata::gemm {
 
 struct HopperParams {
-  cuda::hopper::TensorMap a, b, d;
+  cuda::hopper::TensorMap a, b, d, second;
   cuda::hopper::GemmArgs gemm;
   KernelParams user;
 };

@@ -13,11 +13,23 @@ struct Extra {
   double value;
 };
 
-// c = epilogue(a b), for a batch of matrices.
+// A matrix that is written. Strides are in elements.
+struct Output {
+  uint64_t data;
+  int64_t m, n;
+  int32_t pairs;  // two neighbours in a row are aligned to their size
+};
+
+// c = epilogue(a b), for a batch of matrices. Factors on tensor cores that are not of 16-bit floats are in units of two
+// bytes: k and their strides are too.
 struct KernelParams : Product {
   uint64_t a, b, c;
   int64_t batches;
-  int32_t wide_stores;  // rows of c are dense and begin at multiples of 16 bytes
+  int32_t wide_stores, second_wide;  // rows of 16-bit results are dense and begin at multiples of 16 bytes
+  int32_t pairs;                     // of c, as in Output
+  Output second;                     // of the second epilogue, if there is one
+  int64_t second_b[kMaxBatch];
+  uint64_t amax;  // float: the largest |result|, or 0: not wanted
   Extra extras[kMaxExtras];
 };
 

@@ -119,11 +119,20 @@ std::string with_single_indices(const std::string& text) {
   return out;
 }
 
-const char* type_of_sums(const Config& c) { return c.dtype == DType::F64 ? "double" : "float"; }
+const char* type_of_sums(const Config& c) {
+  return c.dtype == DType::F64 ? "double" : c.dtype == DType::I8 ? "int" : "float";
+}
+
+// Of results and factors in memory.
+const char* stored_type(DType t) {
+  return t == DType::F8E4M3   ? "strata::gemm::Float8E4M3"
+         : t == DType::F8E5M2 ? "strata::gemm::Float8E5M2"
+                              : cuda::c_type(t, true);
+}
 }  // namespace
 
-std::vector<ExtraUse> read_epilogue(const Config& config) {
-  const std::string& text = config.epilogue;
+namespace {
+void read_names(const std::string& text, std::vector<ExtraUse>& out) {
   STRATA_CHECK(text.find_first_not_of(" \t\r\n") != text.npos, Value,
                "gemm: the epilogue is empty; expected an expression such as \"relu(acc + bias[n])\"");
   for (const std::string_view bad : {";", "{", "}", "#", "\"", "'", "\\", "//", "/*"})
@@ -131,7 +140,6 @@ std::vector<ExtraUse> read_epilogue(const Config& config) {
                  "gemm: the epilogue \"{}\" has '{}', but must be one C++ expression; put functions into the preamble",
                  text, bad);
   STRATA_CHECK(text.find('\0') == text.npos, Value, "gemm: the epilogue has a NUL character");
-  std::vector<ExtraUse> out;
   for (const Word& w : words_of(text)) {
     const std::string name = text.substr(w.begin, w.end - w.begin);
     if (w.is_member || w.is_called) continue;
@@ -158,72 +166,136 @@ std::vector<ExtraUse> read_epilogue(const Config& config) {
     if (is_first) out.push_back({name, ExtraUse::Kind::Number});
     note_use(is_first ? out.back() : *found, is_first, indices);
   }
+}
+}  // namespace
+
+std::vector<ExtraUse> read_epilogue(const Config& config) {
+  std::vector<ExtraUse> out;
+  read_names(config.epilogue, out);
+  if (!config.second.empty()) read_names(config.second, out);
   return out;
 }
 
 namespace {
 
-// The struct of the epilogue: its tensors and numbers as members, the expression as operator().
-std::string epilogue_source(const Config& c, const std::vector<ExtraUse>& extras, const Variant& v) {
+// What an epilogue reads: members, their initializers, and statements of Hopper's kernels (gemm_readers.cuh).
+struct Members {
+  std::string declared, initializers, ahead, begin, columns, held;
+};
+
+Members members_of(const Config& c, const std::vector<ExtraUse>& extras, const Variant& v) {
   const char* sum = type_of_sums(c);
-  std::string members, initializers;
+  Members out;
   for (size_t i = 0; i < extras.size(); ++i) {
     const ExtraUse& x = extras[i];
     const char* stored = cuda::c_type(v.extras[i], true);
-    const bool is_number = v.numbers[i];
-    const bool is_exact = x.by_row || x.by_column;
     if (x.kind == ExtraUse::Kind::Number) {
-      const char* type = is_floating(v.extras[i]) ? sum : cuda::c_type(v.extras[i], false);
-      members += fmt::format("  {} {};\n", type, x.name);
-      initializers += is_number ? fmt::format(", {}(strata_p.extras[{}].value)", x.name, i)
-                                : fmt::format(", {}(strata::gemm::scalar<{}, {}>(strata_p, {}, strata_batch))", x.name,
-                                              sum, stored, i);
-    } else {
-      members += fmt::format("  strata::gemm::{}<{}, {}, {}> {};\n",
-                             x.kind == ExtraUse::Kind::Vector ? "Vector" : "Matrix", sum, stored, !is_exact, x.name);
-      initializers += fmt::format(", {}(strata_p, {}, strata_batch)", x.name, i);
+      const char* real = c.dtype == DType::I8 ? "float" : sum;
+      out.declared +=
+        fmt::format("  {} {};\n", is_floating(v.extras[i]) ? real : cuda::c_type(v.extras[i], false), x.name);
+      out.initializers += v.numbers[i] ? fmt::format(", {}(strata_p.extras[{}].value)", x.name, i)
+                                       : fmt::format(", {}(strata::gemm::scalar<{}, {}>(strata_p, {}, strata_batch))",
+                                                     x.name, sum, stored, i);
+      continue;
     }
+    if (!v.hopper) {
+      out.declared +=
+        fmt::format("  strata::gemm::{}<{}, {}, {}> {};\n", x.kind == ExtraUse::Kind::Vector ? "Vector" : "Matrix", sum,
+                    stored, !(x.by_row || x.by_column), x.name);
+      out.initializers += fmt::format(", {}(strata_p, {}, strata_batch)", x.name, i);
+      continue;
+    }
+    const std::string reader = fmt::format("strata_read_{}", x.name);
+    std::string type = fmt::format("ColumnReader<{}, {}, strata_Config::kColumns>", sum, stored);
+    if (x.by_column) type = fmt::format("RowReader<{}, {}>", sum, stored);
+    else if (x.kind == ExtraUse::Kind::Matrix && v.reading[i] == Reading::Staged)
+      type = fmt::format("StagedReader<{}, {}, strata_Config::kColumns>", sum, stored);
+    else if (x.kind == ExtraUse::Kind::Matrix)
+      type =
+        fmt::format("MatrixReader<{}, {}, strata_Config::kColumns, {}>", sum, stored, v.reading[i] == Reading::Pairs);
+    out.declared += fmt::format("  strata::gemm::{} {};\n", type, reader);
+    out.initializers += fmt::format(", {}(strata_p, {}, strata_batch)", reader, i);
+    out.ahead += fmt::format(" {}.ahead(strata_at);", reader);
+    out.begin += fmt::format(" {}.begin(strata_at, strata_rows);", reader);
+    out.columns += fmt::format(" {}.columns(strata_address);", reader);
+    out.held += fmt::format("    const auto {} = {}.held(strata_j, strata_q, strata_e);\n", x.name, reader);
   }
-  // The line directives make the compiler count lines from the first ones of the preamble and of the epilogue.
-  return fmt::format(R"(struct strata_Epilogue {{
-  int strata_unused;
-{0}  __device__ __forceinline__ strata_Epilogue(const strata::gemm::KernelParams& strata_p,
-                                             const strata::gemm::BatchIndex& strata_batch)
-      : strata_unused(0){1} {{}}
-  __device__ __forceinline__ {2} operator()({2} acc, int m, int n, long long batch) const {{
+  return out;
+}
+
+// One expression as a member function. The line directives make the compiler count lines from the first ones of the
+// preamble and of the epilogue.
+std::string function_of(const Config& c, const Variant& v, const Members& members, const char* name, const char* title,
+                        const std::string& text) {
+  return fmt::format(R"(  __device__ __forceinline__ auto {0}({1} acc, int m, int n, long long batch{2}) const {{
     using namespace strata::gemm::functions;
-    const {2} strata_result =
-#line 1 "epilogue of {3}"
-{4}
-#line 25 "{3}.cu"
+{3}    const {4} strata_result =
+#line 1 "{5} of {6}"
+{7}
+#line 25 "{6}.cu"
     ;
     return strata_result;
   }}
-}};
 )",
-                     members, initializers, sum, c.name, with_single_indices(c.epilogue));
+                     name, type_of_sums(c), v.hopper ? ", int strata_j, int strata_q, int strata_e" : "", members.held,
+                     c.dtype == DType::I8 ? "auto" : type_of_sums(c), title, c.name, with_single_indices(text));
+}
+
+// The struct of the epilogue: its tensors and numbers as members, the expressions as member functions.
+std::string epilogue_source(const Config& c, const std::vector<ExtraUse>& extras, const Variant& v) {
+  const Members members = members_of(c, extras, v);
+  std::string out = fmt::format(R"(struct strata_Epilogue {{
+  int strata_unused;
+{}  __device__ __forceinline__ strata_Epilogue(const strata::gemm::KernelParams& strata_p,
+                                             const strata::gemm::{}& strata_batch)
+      : strata_unused(0){} {{}}
+)",
+                                members.declared, v.hopper ? "TileBatch" : "BatchIndex", members.initializers);
+  if (v.hopper)
+    out += fmt::format(R"(  __device__ __forceinline__ void ahead(const strata::gemm::Piece& strata_at) {{{} }}
+  __device__ __forceinline__ void begin(const strata::gemm::Piece& strata_at, unsigned strata_rows) {{{} }}
+  __device__ __forceinline__ void columns(unsigned strata_address) {{{} }}
+)",
+                       members.ahead, members.begin, members.columns);
+  out += function_of(c, v, members, "first", "epilogue", c.epilogue);
+  if (!c.second.empty()) out += function_of(c, v, members, "second", "second epilogue", c.second);
+  return out + "};\n";
+}
+
+// The matrix instruction of Hopper.
+std::string instruction_of(const Config& c, const Variant& v) {
+  const int n = v.hopper->shape.n;
+  if (!is_in_units(c)) return fmt::format("Wgmma<{}, {}, {}, {}>", n, c.dtype == DType::BF16, v.a_along_k, v.b_along_k);
+  const auto name = [](DType t) { return t == DType::F8E4M3 ? "E4M3" : "E5M2"; };
+  const std::string format = c.tf32                   ? "TF32"
+                             : c.dtype == DType::I8   ? "S8"
+                             : v.a_dtype == v.b_dtype ? name(v.a_dtype)
+                                                      : fmt::format("{}Times{}", name(v.a_dtype), name(v.b_dtype));
+  return fmt::format("WgmmaAlongK<{}, strata::cuda::hopper::KFormat::{}>", n, format);
 }
 
 std::string config_source(const Config& c, const Variant& v) {
-  const std::string types = fmt::format("  typedef {} Element;\n  typedef {} Result;\n", cuda::c_type(c.dtype, true),
-                                        cuda::c_type(*c.out_dtype, true));
-  const std::string orders =
-    fmt::format("  static constexpr bool kAAlongK = {}, kBAlongK = {};\n", v.a_along_k, v.b_along_k);
+  const std::string common = fmt::format(
+    "struct strata_Config {{\n  typedef {} Element;\n  typedef {} Result;\n  typedef {} Second;\n"
+    "  static constexpr bool kAAlongK = {}, kBAlongK = {}, kAmax = {};\n  static constexpr int kResults = {};\n",
+    c.tf32 ? "strata::gemm::Tf32" : stored_type(c.dtype), stored_type(*c.out_dtype),
+    stored_type(c.second.empty() ? *c.out_dtype : *c.second_dtype), v.a_along_k, v.b_along_k, c.amax,
+    c.second.empty() ? 1 : 2);
   if (v.hopper) {
     const cuda::hopper::TileShape& t = v.hopper->shape;
-    return fmt::format(
-      "struct strata_Config {{\n{}{}  static constexpr strata::cuda::hopper::TileShape kShape = {{{}, {}, {}, {}, {}, "
-      "{}, "
-      "{}}};\n}};\n",
-      types, orders, t.m, t.n, t.load_m, t.stages, t.cluster, t.blocks_per_sm, t.ping_pong);
+    return common +
+           fmt::format(
+             "  typedef strata::cuda::hopper::{} Instruction;\n  static constexpr int kColumns = {};\n"
+             "  static constexpr strata::cuda::hopper::TileShape kShape = {{{}, {}, {}, {}, {}, {}, {}}};\n}};\n",
+             instruction_of(c, v), std::min(t.n, 64), t.m, t.n, t.load_m, t.stages, t.cluster, t.blocks_per_sm,
+             t.ping_pong);
   }
-  return fmt::format(R"(struct strata_Config {{
-{}{}  static constexpr int kM = {}, kN = {}, kK = {}, kStages = {}, kWarpsM = {}, kWarpsN = {};
+  return common +
+         fmt::format(R"(  static constexpr int kM = {}, kN = {}, kK = {}, kStages = {}, kWarpsM = {}, kWarpsN = {};
   static constexpr int kAVector = {}, kBVector = {};
 }};
 )",
-                     types, orders, c.tile[0], c.tile[1], c.tile[2], c.stages, c.warps[0], c.warps[1], v.a_vector,
-                     v.b_vector);
+                     c.tile[0], c.tile[1], depth_in_units(c), c.stages, c.warps[0], c.warps[1], v.a_vector, v.b_vector);
 }
 
 std::string function_source(const Config& c, const Variant& v) {
@@ -236,7 +308,7 @@ std::string function_source(const Config& c, const Variant& v) {
 )",
                        cuda::hopper::kThreads, t.blocks_per_sm, t.cluster, c.name);
   }
-  const int threads = size_of(c.dtype) == 2 ? c.warps[0] * c.warps[1] * 32 : 256;
+  const int threads = is_on_tensor_cores(c) ? c.warps[0] * c.warps[1] * 32 : 256;
   // Two blocks per multiprocessor if its registers hold their sums and about 56 other values per thread.
   const int blocks = 65536 / (2 * threads) >= c.tile[0] * c.tile[1] / threads + 56 ? 2 : 1;
   return fmt::format(R"(extern "C" __global__ void __launch_bounds__({}, {})

@@ -7,8 +7,11 @@
 //
 // Config:  Element, Result; kM, kN, kK, kStages; kWarpsM, kWarpsN (of tensor cores); kAAlongK, kBAlongK: k is the dense
 //          dimension of the factor; kAVector, kBVector: bytes of a copy of 16-bit elements, 16, 8 or 4, or 0 for any
-//          strides and addresses.
-// Epilogue: constructed from (KernelParams, BatchIndex); (sum, m, n, batch) -> value.
+//          strides and addresses. For run(): Second, the type of a second result; kResults; kAmax.
+// Epilogue: constructed from (KernelParams, BatchIndex); first and second(sum, m, n, batch) -> value.
+//
+// 8-bit integers (signed char) and TF32 (Tf32) are on tensor cores too. Their factors are dense along k, and sizes and
+// strides are in units of two bytes, as if they were 16-bit floats: kK is too.
 #pragma once
 #include "cuda/custom/gemm_functions.cuh"
 #include "cuda/linalg/mma.cuh"
@@ -19,6 +22,10 @@ using cuda::TilePlace;
 
 template <class A, class B> constexpr bool kSame = false;
 template <class A> constexpr bool kSame<A, A> = true;
+
+template <class T> constexpr bool kOnTensorCores = sizeof(T) == 2 || kSame<T, signed char> || kSame<T, Tf32>;
+template <class T> struct SumOf { using Type = float; };
+template <> struct SumOf<signed char> { using Type = int; };
 
 // Loads tiles into a ring of kStages stages, multiplying the oldest meanwhile. bring(stage, step) starts the copies of
 // a tile, multiply(stage) uses it. Afterwards the shared memory is free.
@@ -109,7 +116,8 @@ template <class Tile, int kVector, int kThreads> struct Loader16 {
 };
 
 template <class C> struct TensorCoreSums {
-  using Sum = float;
+  using Sum = typename SumOf<typename C::Element>::Type;
+  using Unit = uint16_t;
   using TileA = Tile16<C::kAAlongK, C::kM, C::kK>;
   using TileB = Tile16<C::kBAlongK, C::kN, C::kK>;
   static constexpr bool kBf16 = kSame<typename C::Element, strata_bfloat16>;
@@ -117,7 +125,7 @@ template <class C> struct TensorCoreSums {
   static constexpr int kWarpRows = C::kM / C::kWarpsM, kWarpColumns = C::kN / C::kWarpsN;
   static constexpr int kFragsM = kWarpRows / 16, kFragsN = kWarpColumns / 8;
   const int lane, warp_m, warp_n;  // warp_m, warp_n: where the warp's part of the tile begins
-  float sums[kFragsM][kFragsN][4];
+  Sum sums[kFragsM][kFragsN][4];
 
   __device__ __forceinline__ TensorCoreSums()
       : lane(threadIdx.x % 32),
@@ -142,17 +150,21 @@ template <class C> struct TensorCoreSums {
 #pragma unroll
       for (int i = 0; i < kFragsM; ++i)
 #pragma unroll
-        for (int j = 0; j < kFragsN; ++j)
-          cuda::mma::multiply<kBf16>(sums[i][j], fa[i], fb[j / 2][j % 2 * 2], fb[j / 2][j % 2 * 2 + 1]);
+        for (int j = 0; j < kFragsN; ++j) {
+          const uint32_t b0 = fb[j / 2][j % 2 * 2], b1 = fb[j / 2][j % 2 * 2 + 1];
+          if constexpr (kSame<typename C::Element, signed char>) cuda::mma::multiply_bytes(sums[i][j], fa[i], b0, b1);
+          else if constexpr (kSame<typename C::Element, Tf32>) cuda::mma::multiply_tf32(sums[i][j], fa[i], b0, b1);
+          else cuda::mma::multiply<kBf16>(sums[i][j], fa[i], b0, b1);
+        }
     }
   }
 
   // The tile at row m0 and column n0 of the product of two matrices.
-  __device__ __forceinline__ void accumulate(const Product& p, char* memory, const typename C::Element* a,
-                                             const typename C::Element* b, int64_t m0, int64_t n0) {
+  __device__ __forceinline__ void accumulate(const Product& p, char* memory, const void* a, const void* b, int64_t m0,
+                                             int64_t n0) {
     const uint32_t base = cuda::shared_address(memory);
-    Loader16<TileA, C::kAVector, kThreads> from_a(reinterpret_cast<const uint16_t*>(a), p.a_m, p.a_k, m0, p.m);
-    Loader16<TileB, C::kBVector, kThreads> from_b(reinterpret_cast<const uint16_t*>(b), p.b_n, p.b_k, n0, p.n);
+    Loader16<TileA, C::kAVector, kThreads> from_a(static_cast<const uint16_t*>(a), p.a_m, p.a_k, m0, p.m);
+    Loader16<TileB, C::kBVector, kThreads> from_b(static_cast<const uint16_t*>(b), p.b_n, p.b_k, n0, p.n);
 #pragma unroll
     for (int i = 0; i < kFragsM; ++i)
 #pragma unroll
@@ -185,7 +197,7 @@ template <class C> struct TensorCoreSums {
             sums[i][j][half * 2 + 1]);
   }
   template <class F> __device__ __forceinline__ void each(F f) const {
-    each_pair([&](int row, int column, float low, float high) {
+    each_pair([&](int row, int column, Sum low, Sum high) {
       f(row, column, low);
       f(row, column + 1, high);
     });
@@ -198,6 +210,7 @@ template <class C> struct TensorCoreSums {
 template <class C> struct PlainSums {
   using T = typename C::Element;
   using Sum = T;
+  using Unit = T;
   static constexpr int kThreads = 256, kPitchA = C::kM + 4, kPitchB = C::kN + 4;
   static constexpr int kFloatsA = C::kK * kPitchA, kStage = kFloatsA + C::kK * kPitchB;
   static constexpr int kEachM = C::kM / 16, kEachN = C::kN / 16;
@@ -267,31 +280,32 @@ template <class C> struct PlainSums {
 
 template <class C, bool kTensorCores> struct SumsOf { using Type = TensorCoreSums<C>; };
 template <class C> struct SumsOf<C, false> { using Type = PlainSums<C>; };
-template <class C> using Sums = typename SumsOf<C, sizeof(typename C::Element) == 2>::Type;
+template <class C> using Sums = typename SumsOf<C, kOnTensorCores<typename C::Element>>::Type;
 
 // --- the kernel ------------------------------------------------------------------------------------------------------
 
 // Writes a tile of 16-bit results through shared memory, so that whole rows of 16-byte pieces are stored.
-template <class C, class Value>
-__device__ __forceinline__ void store_rows(const Product& p, const TensorCoreSums<C>& tile, char* memory, uint16_t* c,
+template <class C, class Result, class Value>
+__device__ __forceinline__ void store_rows(const Product& p, const TensorCoreSums<C>& tile, char* memory, Result* c,
                                            int64_t m0, int64_t n0, int64_t first, Value value) {
   constexpr int kPitch = C::kN + 8, kPieces = C::kN / 8;
   struct alignas(4) Pair {
-    typename C::Result low, high;
+    Result low, high;
   };
-  auto* rows = reinterpret_cast<typename C::Result*>(memory);
-  tile.each_pair([&](int row, int column, float low, float high) {
+  using Sum = typename TensorCoreSums<C>::Sum;
+  auto* rows = reinterpret_cast<Result*>(memory);
+  tile.each_pair([&](int row, int column, Sum low, Sum high) {
     if (m0 + row < first || m0 + row >= p.m) return;
     Pair pair{};
-    if (n0 + column < p.n) strata_store(pair.low, value(low, row, column));
-    if (n0 + column + 1 < p.n) strata_store(pair.high, value(high, row, column + 1));
+    if (n0 + column < p.n) put(pair.low, value(low, row, column));
+    if (n0 + column + 1 < p.n) put(pair.high, value(high, row, column + 1));
     *reinterpret_cast<Pair*>(rows + row * kPitch + column) = pair;
   });
   __syncthreads();
   for (int piece = threadIdx.x; piece < C::kM * kPieces; piece += TensorCoreSums<C>::kThreads) {
     const int row = piece / kPieces, column = piece % kPieces * 8;
     if (m0 + row < first || m0 + row >= p.m) continue;
-    uint16_t* to = c + (m0 + row) * p.c_m + n0 + column;
+    uint16_t* to = reinterpret_cast<uint16_t*>(c) + (m0 + row) * p.c_m + n0 + column;
     const auto* from = reinterpret_cast<const uint16_t*>(rows + row * kPitch + column);
     if (n0 + column + 8 <= p.n) {
       *reinterpret_cast<uint4*>(to) = *reinterpret_cast<const uint4*>(from);
@@ -306,36 +320,52 @@ __device__ __forceinline__ void store_rows(const Product& p, const TensorCoreSum
 
 // Writes value(sum, row, column) for all sums of a tile that are inside of c, from row `first` on. wide: rows of c are
 // dense and begin at multiples of 16 bytes.
-template <class C, class Value>
-__device__ __forceinline__ void store(const Product& p, const Sums<C>& tile, char* memory, typename C::Result* c,
-                                      int64_t m0, int64_t n0, int64_t first, bool wide, Value value) {
-  if constexpr (sizeof(typename C::Result) == 2 && sizeof(typename C::Element) == 2) {
+template <class C, class Result, class Value>
+__device__ __forceinline__ void store(const Product& p, const Sums<C>& tile, char* memory, Result* c, int64_t m0,
+                                      int64_t n0, int64_t first, bool wide, Value value) {
+  if constexpr (sizeof(Result) == 2 && kOnTensorCores<typename C::Element>) {
     if (wide) {
-      store_rows<C>(p, tile, memory, reinterpret_cast<uint16_t*>(c), m0, n0, first, value);
+      store_rows<C>(p, tile, memory, c, m0, n0, first, value);
       return;
     }
   }
   tile.each([&](int row, int column, typename Sums<C>::Sum sum) {
     if (m0 + row >= first && m0 + row < p.m && n0 + column < p.n)
-      strata_store(c[(m0 + row) * p.c_m + (n0 + column) * p.c_n], value(sum, row, column));
+      put(c[(m0 + row) * p.c_m + (n0 + column) * p.c_n], value(sum, row, column));
   });
 }
 
 template <class C, class Epilogue> __device__ __forceinline__ void run(const KernelParams& p, char* memory) {
   const TilePlace place(blockIdx.x, int((p.m + C::kM - 1) / C::kM), int((p.n + C::kN - 1) / C::kN));
   const int64_t m0 = int64_t(place.row) * C::kM, n0 = int64_t(place.column) * C::kN;
+  // Elements of factors, or units of two bytes.
+  using Sum = typename Sums<C>::Sum;
+  constexpr int kUnit = kOnTensorCores<typename C::Element> ? 2 : sizeof(typename C::Element);
   for (int64_t index = blockIdx.y; index < p.batches; index += gridDim.y) {
     const BatchIndex batch(p, index);
     Sums<C> tile;
-    const auto* a = reinterpret_cast<const typename C::Element*>(p.a) + batch.offset(p, p.a_b);
-    const auto* b = reinterpret_cast<const typename C::Element*>(p.b) + batch.offset(p, p.b_b);
-    tile.accumulate(p, memory, a, b, m0, n0);
-    const Epilogue epilogue(p, batch);
-    auto* c = reinterpret_cast<typename C::Result*>(p.c) + batch.offset(p, p.c_b);
-    const auto value = [&](typename Sums<C>::Sum sum, int row, int column) {
-      return epilogue(sum, int(m0 + row), int(n0 + column), batch.linear);
+    const auto at = [&](uint64_t factor, const int64_t(&strides)[Product::kMaxBatch]) {
+      return reinterpret_cast<const typename Sums<C>::Unit*>(factor + batch.offset(p, strides) * kUnit);
     };
-    store<C>(p, tile, memory, c, m0, n0, 0, p.wide_stores, value);
+    tile.accumulate(p, memory, at(p.a, p.a_b), at(p.b, p.b_b), m0, n0);
+    const Epilogue epilogue(p, batch);
+    uint32_t largest = 0;
+    auto* c = reinterpret_cast<typename C::Result*>(p.c) + batch.offset(p, p.c_b);
+    store<C>(p, tile, memory, c, m0, n0, 0, p.wide_stores, [&](Sum sum, int row, int column) {
+      const auto value = epilogue.first(sum, int(m0 + row), int(n0 + column), batch.linear);
+      if (C::kAmax) largest = max(largest, magnitude(value));
+      return value;
+    });
+    if constexpr (C::kResults == 2) {
+      Product second = p;
+      second.c_m = p.second.m;
+      second.c_n = p.second.n;
+      auto* to = reinterpret_cast<typename C::Second*>(p.second.data) + batch.offset(p, p.second_b);
+      store<C>(second, tile, memory, to, m0, n0, 0, p.second_wide, [&](Sum sum, int row, int column) {
+        return epilogue.second(sum, int(m0 + row), int(n0 + column), batch.linear);
+      });
+    }
+    if (C::kAmax) publish_amax(p, largest);
   }
 }
 

@@ -10,7 +10,7 @@
 namespace strata::cuda {
 namespace {
 
-using hopper::ByteFormat;
+using hopper::KFormat;
 
 constexpr int64_t kPitch = 128;  // rows of copies are whole lines of the cache
 
@@ -37,19 +37,19 @@ Factor lay_out_rows(const TensorImpl& t, int row_dim, const Stream* stream, Work
 
 // The format, and the tile shapes that are compiled for it.
 struct Format {
-  ByteFormat format;
+  KFormat format;
   uint32_t tiles;
 };
 Format format_of(const ByteProduct& p) {
   constexpr uint32_t kAll = 1u << kHugeTiles | 1u << kLargeTiles | 1u << kMediumTiles | 1u << kFlatTiles;
   constexpr uint32_t kSome = 1u << kLargeTiles | 1u << kMediumTiles;
-  if (p.a.dtype == DType::I8) return {ByteFormat::S8, kAll};
-  if (p.a.dtype == DType::F8E5M2) return {ByteFormat::E5M2TimesE4M3, kSome};
-  if (p.b.dtype == DType::F8E5M2) return {ByteFormat::E4M3TimesE5M2, kSome};
-  return {ByteFormat::E4M3, kAll};
+  if (p.a.dtype == DType::I8) return {KFormat::S8, kAll};
+  if (p.a.dtype == DType::F8E5M2) return {KFormat::E5M2TimesE4M3, kSome};
+  if (p.b.dtype == DType::F8E5M2) return {KFormat::E4M3TimesE5M2, kSome};
+  return {KFormat::E4M3, kAll};
 }
 
-const Function& kernel_of(ByteFormat format, size_t tiles) {
+const Function& kernel_of(KFormat format, size_t tiles) {
   static const Function integers[] = {{"gemm_bytes_s8", "huge_s8"},
                                       {"gemm_bytes_s8", "large_s8"},
                                       {"gemm_bytes_s8", "medium_s8"},
@@ -61,9 +61,9 @@ const Function& kernel_of(ByteFormat format, size_t tiles) {
   static const Function mixed[2][2] = {{{"gemm_bytes_f8", "large_e4m3_e5m2"}, {"gemm_bytes_f8", "medium_e4m3_e5m2"}},
                                        {{"gemm_bytes_f8", "large_e5m2_e4m3"}, {"gemm_bytes_f8", "medium_e5m2_e4m3"}}};
   const size_t place = tiles == kHugeTiles ? 0 : tiles == kLargeTiles ? 1 : tiles == kMediumTiles ? 2 : 3;
-  if (format == ByteFormat::S8) return integers[place];
-  if (format == ByteFormat::E4M3) return plain[place];
-  return mixed[format == ByteFormat::E5M2TimesE4M3][place - 1];
+  if (format == KFormat::S8) return integers[place];
+  if (format == KFormat::E4M3) return plain[place];
+  return mixed[format == KFormat::E5M2TimesE4M3][place - 1];
 }
 }  // namespace
 

@@ -4,34 +4,9 @@
 #pragma once
 #include "cuda/linalg/gemm_bytes_params.h"
 #include "cuda/linalg/gemm_hopper.cuh"
+#include "cuda/linalg/wgmma_along_k.cuh"
 
 namespace strata::cuda::hopper {
-
-// One step of 64 x kN x 32.
-template <int kN, ByteFormat kFormat> struct WgmmaBytes;
-
-#define STRATA_WGMMA_BYTES_OF(types, scales, constraint, kN, count, at_a, at_b, at_p)                                 \
-  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %" #at_p                                                             \
-               ", 0;\n"                                                                                               \
-               "wgmma.mma_async.sync.aligned.m64n" #kN "k32." types " {" STRATA_TEXT_##count "}, %" #at_a ", %" #at_b \
-                                                                                             ", p" scales ";\n}"      \
-               : STRATA_SUMS_##count(constraint, 0)                                                                   \
-               : "l"(a), "l"(b), "r"(accumulate))
-#define STRATA_WGMMA_BYTES(format, types, scales, type, constraint, kN, count, at_a, at_b, at_p)       \
-  template <> struct WgmmaBytes<kN, ByteFormat::format> {                                              \
-    using Sum = type;                                                                                  \
-    static __device__ inline void multiply(type (&d)[count], uint64_t a, uint64_t b, int accumulate) { \
-      STRATA_WGMMA_BYTES_OF(types, scales, constraint, kN, count, at_a, at_b, at_p);                   \
-    }                                                                                                  \
-  };
-#define STRATA_WGMMA_BYTES_ALL(format, types, scales, type, constraint)            \
-  STRATA_WGMMA_BYTES(format, types, scales, type, constraint, 32, 16, 16, 17, 18)  \
-  STRATA_WGMMA_BYTES(format, types, scales, type, constraint, 128, 64, 64, 65, 66) \
-  STRATA_WGMMA_BYTES(format, types, scales, type, constraint, 256, 128, 128, 129, 130)
-STRATA_WGMMA_BYTES_ALL(S8, "s32.s8.s8", "", int, "+r")
-STRATA_WGMMA_BYTES_ALL(E4M3, "f32.e4m3.e4m3", ", 1, 1", float, "+f")
-STRATA_WGMMA_BYTES_ALL(E4M3TimesE5M2, "f32.e4m3.e5m2", ", 1, 1", float, "+f")
-STRATA_WGMMA_BYTES_ALL(E5M2TimesE4M3, "f32.e5m2.e4m3", ", 1, 1", float, "+f")
 
 __device__ inline float read_bias(const ByteArgs& args, int n) {
   if (args.bias_type == kF32) return reinterpret_cast<const float*>(args.bias)[n];
@@ -116,7 +91,7 @@ __device__ inline void gemm_scaled(const TensorMap& map_a, const TensorMap& map_
   extern "C" __global__ void __launch_bounds__(kThreads, shape.blocks_per_sm) __cluster_dims__(shape.cluster, 1, 1) \
     name(const __grid_constant__ TensorMap a, const __grid_constant__ TensorMap b,                                  \
          const __grid_constant__ TensorMap d, const __grid_constant__ ByteArgs args) {                              \
-    function<Config<shape, WgmmaBytes<shape.n, ByteFormat::format>, true, true>>(a, b, d, args);                    \
+    function<Config<shape, WgmmaAlongK<shape.n, KFormat::format>, true, true>>(a, b, d, args);                      \
   }
 #define STRATA_BYTE_GEMMS(suffix, function, format)            \
   STRATA_BYTE_GEMM(huge_##suffix, kHuge, function, format)     \

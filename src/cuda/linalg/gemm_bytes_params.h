@@ -4,8 +4,6 @@
 
 namespace strata::cuda::hopper {
 
-enum class ByteFormat { S8, E4M3, E4M3TimesE5M2, E5M2TimesE4M3 };
-
 struct ByteArgs {
   GemmArgs gemm;                    // k in pairs of elements; one matrix; without addend
   uint64_t scale_a, scale_b, bias;  // floats; bias may be 0

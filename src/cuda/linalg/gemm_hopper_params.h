@@ -9,6 +9,9 @@ struct alignas(64) TensorMap {
   uint64_t opaque[16];
 };
 
+// Formats of factors that are dense along k (wgmma_along_k.cuh).
+enum class KFormat { S8, E4M3, E4M3TimesE5M2, E5M2TimesE4M3, E5M2, TF32 };
+
 enum : int32_t { kAddNothing, kAddRow, kAddMatrix };
 
 // d = alpha * a b + beta * in, for a batch of two dimensions, outer first. Strides are in elements.
