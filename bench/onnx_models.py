@@ -9,7 +9,9 @@ that a network uses as indices or lengths are small integers. Results must agree
 
 import argparse
 import hashlib
+import itertools
 import json
+import math
 import pathlib
 import subprocess
 import sys
@@ -47,16 +49,15 @@ def fetch(models, folder):
     return {m["sha256"]: folder / f"{m['sha256']}.onnx" for m in models}
 
 
-def sizes(shape, dynamic):
-    """Concrete sizes: equal names get equal sizes."""
-    return [
-        d if isinstance(d, int) and d > 0 else 1 if "batch" in str(d) or (i == 0 and len(shape) > 1) else dynamic
-        for i, d in enumerate(shape)
-    ]
+def sizes(shape, dynamic, batch):
+    """Concrete sizes of a shape: `batch` for a first dimension that is not fixed and those named so, `dynamic` for others."""
+    fixed = [d if isinstance(d, int) and d > 0 else None for d in shape]
+    first = [(i == 0 and len(shape) > 1) or "batch" in str(d) for i, d in enumerate(shape)]
+    return [d or (batch if is_first else dynamic) for d, is_first in zip(fixed, first, strict=True)]
 
 
-def make_input(value, dynamic, rng):
-    shape = sizes(value.shape, dynamic)
+def make_input(value, dynamic, batch, rng):
+    shape = sizes(value.shape, dynamic, batch)
     kind = value.type[7:-1]
     if kind in ("float", "double", "float16"):
         return rng.standard_normal(shape).astype(DTYPES[kind])
@@ -82,11 +83,12 @@ def session_of(path):
 def inputs_that_work(path, rng):
     """Random inputs that onnxruntime accepts: sizes of dynamic dimensions are tried in turn, each in a fresh session."""
     error = None
-    for dynamic in (640, 16000, 64, 48, 32, 512, 1280, 1600, 4096, 16, 1, 2, 3, 5, 80, 257):
+    for dynamic, batch in itertools.product((640, 16000, 64, 48, 32, 512, 1280, 4096, 16, 1, 2, 3, 5, 80, 257), (1, 4)):
         session = session_of(path)
-        if any(np.prod([float(n) for n in sizes(v.shape, dynamic)]) > 1 << 24 for v in session.get_inputs()):
+        shapes = [sizes(v.shape, dynamic, batch) for v in session.get_inputs()]
+        if any(math.prod(shape) > 1 << 24 for shape in shapes):
             continue
-        feeds = {v.name: make_input(v, dynamic, rng) for v in session.get_inputs()}
+        feeds = {v.name: make_input(v, dynamic, batch, rng) for v in session.get_inputs()}
         try:
             return session, feeds, session.run(None, feeds)
         except Exception as e:

@@ -40,6 +40,7 @@
 #include "nn/recurrent.h"
 #include "nn/transformer.h"
 #include "nn/utils.h"
+#include "onnx/network.h"
 #include "ops/creation/from_values.h"
 #include "ops/indexing/expression.h"
 #include "ops/linalg/sparse_compressed.h"

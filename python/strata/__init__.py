@@ -129,6 +129,7 @@ _LATER = (
     "multiprocessing",
     "nested",
     "onnx",
+    "onnxruntime",
     "ops",
     "optim",
     "sparse",

@@ -14,6 +14,7 @@ void add_doctor(CLI::App& app, Run& run);
 void add_libraries(CLI::App& app, Run& run);
 void add_tune(CLI::App& app, Run& run);
 void add_train(CLI::App& app, Run& run);
+void add_onnx(CLI::App& app, Run& run);
 void add_help(CLI::App& app, Run& run);
 void add_completion(CLI::App& app, Run& run);
 void add_missing(CLI::App& app, Run& run);  // names of later versions

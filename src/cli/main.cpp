@@ -66,6 +66,7 @@ int run(int argc, char** argv) {
   add_libraries(app, chosen);
   add_tune(app, chosen);
   add_train(app, chosen);
+  add_onnx(app, chosen);
   add_completion(app, chosen);
   add_help(app, chosen);
   add_missing(app, chosen);

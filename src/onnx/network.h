@@ -102,6 +102,9 @@ class STRATA_API Network {
   Slot slots_ = 0;
 };
 
+// The model of a file, ready to run.
+STRATA_API std::shared_ptr<const Network> load(const std::string& path, Device device = {}, const Limits& limits = {});
+
 // What an op sees of its node.
 class STRATA_API NodeCall {
  public:

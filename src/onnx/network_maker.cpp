@@ -28,11 +28,6 @@ struct Context {
   const Arguments* arguments = nullptr;  // in a function
   int depth = 0;                         // of functions
 };
-
-struct Unknown {
-  size_t count = 0;
-  std::string names;
-};
 }  // namespace
 
 class NetworkMaker {
@@ -69,6 +64,10 @@ class NetworkMaker {
   }
 
  private:
+  struct Unknown {  // an op that is not known
+    size_t count = 0;
+    std::string names;
+  };
   static std::string key_of(std::string_view domain, std::string_view name, std::string_view overload) {
     return fmt::format("{}\n{}\n{}", domain, name, overload);
   }
@@ -107,7 +106,6 @@ class NetworkMaker {
     }
   }
   void add_nodes(const std::vector<Node>& nodes, Scope& scope, Block& block, const Context& context) {
-    block.steps.reserve(block.steps.size() + nodes.size());
     for (const Node& node : nodes) add_node(node, scope, block, context);
   }
   static std::string title_of(const Node& node) { return fmt::format("{} node '{}'", node.op, node.name); }
@@ -262,6 +260,10 @@ class NetworkMaker {
 Network::Network(Model model, Device device, const Limits& limits)
     : model_(std::move(model)), device_(require_available(device)), limits_(limits) {
   NetworkMaker(*this).make();
+}
+
+std::shared_ptr<const Network> load(const std::string& path, Device device, const Limits& limits) {
+  return std::make_shared<const Network>(read_model(path), device, limits);
 }
 
 }  // namespace strata::onnx

@@ -170,3 +170,46 @@ ptx(
     "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%f0, %f1, %f2, %f3}, {%r2, %r3}, {%r4}, {%f0, %f1, %f2, %f3};\n"
     "cp.async.cg.shared.global [%r1], [%d1], 16; cp.async.wait_all;",
 )
+
+# ONNX models by the package of that name; the bytes depend on its version.
+import numpy  # noqa: E402
+
+import onnx  # noqa: E402
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+
+def model(nodes, weights=(), **more):
+    ports = [[helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", 3])] for n in "xy"]
+    graph = helper.make_graph(nodes, "g", *ports, weights)
+    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("f", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8, **more).SerializeToString()
+
+
+def weight(kind, count, **fields):
+    return onnx.TensorProto(name=f"w{kind}", data_type=kind, dims=[count], **fields)
+
+
+numbers = numpy_helper.from_array(numpy.ones((3, 3), "float32"), "w")
+put("onnx/product", model([helper.make_node("MatMul", ["x", "w"], ["y"])], [numbers]))
+branch = helper.make_graph(
+    [helper.make_node("Relu", ["x"], ["r"])], "b", [], [helper.make_tensor_value_info("r", 1, None)]
+)
+condition = numpy_helper.from_array(numpy.array(True), "c")
+put("onnx/branches", model([helper.make_node("If", ["c"], ["y"], then_branch=branch, else_branch=branch)], [condition]))
+body = helper.make_function(
+    "f", "F", ["a"], ["b"], [helper.make_node("Neg", ["a"], ["b"])], [helper.make_opsetid("", 18)]
+)
+put("onnx/function", model([helper.make_node("F", ["x"], ["y"], domain="f")], functions=[body]))
+kinds = [
+    weight(kind, 2, raw_data=bytes(2 * size))
+    for kind, size in ((1, 4), (2, 1), (7, 8), (9, 1), (10, 2), (11, 8), (15, 16))
+]
+kinds += [weight(1, 2, float_data=[1, 2]), weight(6, 2, int32_data=[1, -2]), weight(7, 2, int64_data=[1, -2])]
+kinds += [weight(22, 3, raw_data=bytes(2)), weight(25, 5, int32_data=[1, 2]), weight(8, 1, string_data=[b"text"])]
+for i, t in enumerate(kinds):
+    t.name = f"w{i}"
+put("onnx/weights", model([helper.make_node("Relu", ["x"], ["y"])], kinds))
+outside = weight(1, 4, data_location=TensorProto.EXTERNAL)
+outside.external_data.add(key="location", value="../w.bin")
+put("onnx/external", model([helper.make_node("Relu", ["x"], ["y"])], [outside]))
+put("onnx/own", model([helper.make_node("Own", ["x"], ["y"], domain="f")]))
