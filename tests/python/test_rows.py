@@ -1,48 +1,10 @@
-"""Loops over whole rows: distances between all pairs of rows, and sums of bags of rows, beside NumPy."""
+"""Loops over whole rows: sums of bags of rows, beside NumPy."""
 
 import numpy as np
 import pytest
 import strata
 
 F = strata.nn.functional
-
-
-def pair_distances(x):
-    i, j = np.triu_indices(x.shape[0], 1)
-    return np.sqrt(((x[i] - x[j]) ** 2).sum(-1))
-
-
-@pytest.mark.parametrize("n, d", [(0, 3), (1, 3), (2, 1), (5, 7), (9, 16), (23, 37), (6, 0)])
-@pytest.mark.parametrize("dtype, error", [("float32", 1.3e-6), ("float64", 1e-13)])
-def test_distances_of_all_pairs(n, d, dtype, error):
-    x = np.random.default_rng(n * 100 + d).standard_normal((n, d)).astype(dtype)
-    want = pair_distances(x.astype(np.float64))
-    np.testing.assert_allclose(F.pdist(strata.tensor(x)).numpy(), want, rtol=error)
-    turned = strata.tensor(np.ascontiguousarray(x.T)).mT
-    np.testing.assert_allclose(F.pdist(turned).numpy(), want, rtol=error)
-
-
-@pytest.mark.parametrize("scale", [1e-30, 1e25])
-def test_squares_of_distances_neither_overflow_nor_vanish(scale):
-    x = (np.random.default_rng(0).standard_normal((6, 20)) * scale).astype(np.float32)
-    np.testing.assert_allclose(F.pdist(strata.tensor(x)).numpy(), pair_distances(x.astype(np.float64)), rtol=1.3e-6)
-
-
-def test_equal_rows_and_numbers_that_are_not_numbers():
-    x = strata.tensor([[1.0, 2.0], [1.0, 2.0], [np.nan, 0.0], [np.inf, 0.0]], requires_grad=True)
-    y = F.pdist(x)
-    np.testing.assert_array_equal(np.isnan(y.detach().numpy()), [0, 1, 0, 1, 0, 1])
-    assert y[0].item() == 0 and y[2].item() == np.inf
-    same = strata.ones(3, 2, requires_grad=True)
-    F.pdist(same).sum().backward()
-    assert (same.grad == 0).all().item()
-
-
-def test_gradients_of_distances():
-    strata.manual_seed(0)
-    x = (strata.randn(5, 3, dtype=strata.float64) + 100).requires_grad_()
-    assert strata.autograd.gradcheck(F.pdist, (x,))
-    assert strata.autograd.gradgradcheck(F.pdist, (x,))
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean"])
@@ -69,6 +31,17 @@ def test_bags_of_rows(mode, padding, dtype, error):
         got = F.embedding_bag(index.reshape(4, 10), weight, mode=mode, padding_idx=padding)
         rows = np.stack([bag(r) for r in index.reshape(4, 10).tolist()])
         np.testing.assert_allclose(got.detach().double().numpy(), rows, rtol=error, atol=error)
+
+
+@pytest.mark.parametrize("rows", [3, 7, 8, 9, 12, 31])
+@pytest.mark.parametrize("width", [1, 127, 128, 129, 300])
+def test_bags_of_wide_rows(rows, width):
+    random = np.random.default_rng(rows * width)
+    table, index = random.standard_normal((6, width)).astype(np.float32), random.integers(0, 6, (4, rows))
+    for dtype, error in (("float32", 2e-6), ("float64", 1e-14)):
+        x = strata.tensor(table).to(getattr(strata, dtype))
+        got = F.embedding_bag(strata.tensor(index), x, mode="sum").double().numpy()
+        np.testing.assert_allclose(got, table.astype(np.float64)[index].sum(1), rtol=error, atol=error * rows)
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean"])

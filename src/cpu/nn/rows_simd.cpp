@@ -14,57 +14,6 @@ namespace strata::cpu::HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Squares of very large and very small floats overflow and vanish: such distances are computed in double.
-float exact_where_needed(float squares, const float* a, const float* b, int64_t d) {
-  if (HWY_LIKELY(squares > 1e-30F && squares < 1e38F)) return std::sqrt(squares);
-  double sum = 0;
-  for (int64_t k = 0; k < d; ++k) {
-    const double difference = static_cast<double>(a[k]) - static_cast<double>(b[k]);
-    sum += difference * difference;
-  }
-  return static_cast<float>(std::sqrt(sum));
-}
-double exact_where_needed(double squares, const double* a, const double* b, int64_t d) {
-  if (HWY_LIKELY(squares > 1e-280 && squares < 1e300)) return std::sqrt(squares);
-  double length = 0;
-  for (int64_t k = 0; k < d; ++k) length = std::hypot(length, a[k] - b[k]);
-  return length;
-}
-
-template <class T, int kRows> void distances_of(const T* a, const T* b, int64_t d, T* out) {
-  const hn::ScalableTag<T> tag;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(tag));
-  auto s0 = hn::Zero(tag), s1 = s0, s2 = s0, s3 = s0;
-  const auto step = [&](auto load, int64_t k) HWY_ATTR {
-    const auto x = load(a + k);
-    const auto square = [&](int row, auto& sum) HWY_ATTR {
-      if (row >= kRows) return;
-      const auto difference = hn::Sub(x, load(b + row * d + k));
-      sum = hn::MulAdd(difference, difference, sum);
-    };
-    square(0, s0);
-    square(1, s1);
-    square(2, s2);
-    square(3, s3);
-  };
-  int64_t k = 0;
-  for (; k + lanes <= d; k += lanes) step([&](const T* p) HWY_ATTR { return hn::LoadU(tag, p); }, k);
-  if (k < d) {
-    const auto rest = hn::FirstN(tag, static_cast<size_t>(d - k));
-    step([&](const T* p) HWY_ATTR { return hn::MaskedLoad(rest, tag, p); }, k);
-  }
-  const T sums[] = {hn::GetLane(hn::SumOfLanes(tag, s0)), hn::GetLane(hn::SumOfLanes(tag, s1)),
-                    hn::GetLane(hn::SumOfLanes(tag, s2)), hn::GetLane(hn::SumOfLanes(tag, s3))};
-  for (int row = 0; row < kRows; ++row) out[row] = exact_where_needed(sums[row], a, b + row * d, d);
-}
-template <class T> void distances_from(const T* x, int64_t n, int64_t d, int64_t i, T* out) {
-  int64_t j = i + 1;
-  for (; j + 4 <= n; j += 4) distances_of<T, 4>(x + i * d, x + j * d, d, out + j - i - 1);
-  for (; j < n; ++j) distances_of<T, 1>(x + i * d, x + j * d, d, out + j - i - 1);
-}
-void DistancesFloat(const float* x, int64_t n, int64_t d, int64_t i, float* out) { distances_from(x, n, d, i, out); }
-void DistancesDouble(const double* x, int64_t n, int64_t d, int64_t i, double* out) { distances_from(x, n, d, i, out); }
-
 template <class T> void add_four(T* y, const T* a, const T* b, const T* c, const T* e, int64_t d) {
   const hn::ScalableTag<T> tag;
   const auto lanes = static_cast<int64_t>(hn::Lanes(tag));
@@ -76,19 +25,55 @@ template <class T> void add_four(T* y, const T* a, const T* b, const T* c, const
   }
   for (; k < d; ++k) y[k] += (a[k] + b[k]) + (c[k] + e[k]);
 }
-template <class T> void sum_of_rows(const T* table, int64_t d, const int64_t* rows, int64_t count, T* y) {
-  std::fill_n(y, d, T(0));
+// Eight vectors of y stay in registers while the rows are added, in the order of the loop below.
+template <class T> HWY_INLINE void sum_of_columns(const T* table, int64_t d, const int64_t* rows, int64_t count, T* y) {
+  const hn::ScalableTag<T> tag;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(tag));
+  auto s0 = hn::Zero(tag), s1 = s0, s2 = s0, s3 = s0, s4 = s0, s5 = s0, s6 = s0, s7 = s0;
+  const auto each = [&](auto more) HWY_ATTR {
+    more(s0, 0);
+    more(s1, lanes);
+    more(s2, 2 * lanes);
+    more(s3, 3 * lanes);
+    more(s4, 4 * lanes);
+    more(s5, 5 * lanes);
+    more(s6, 6 * lanes);
+    more(s7, 7 * lanes);
+  };
+  int64_t i = 0;
+  for (; i + 4 <= count; i += 4) {
+    const T *a = table + rows[i] * d, *b = table + rows[i + 1] * d, *c = table + rows[i + 2] * d,
+            *e = table + rows[i + 3] * d;
+    each([&](auto& sum, int64_t at) HWY_ATTR {
+      sum = hn::Add(sum, hn::Add(hn::Add(hn::LoadU(tag, a + at), hn::LoadU(tag, b + at)),
+                                 hn::Add(hn::LoadU(tag, c + at), hn::LoadU(tag, e + at))));
+    });
+  }
+  for (; i < count; ++i) {
+    const T* a = table + rows[i] * d;
+    each([&](auto& sum, int64_t at) HWY_ATTR { sum = hn::Add(sum, hn::LoadU(tag, a + at)); });
+  }
+  each([&](auto& sum, int64_t at) HWY_ATTR { hn::StoreU(sum, tag, y + at); });
+}
+template <class T> void sum_of_rows(const T* table, int64_t d, const int64_t* rows, int64_t count, T* y, int64_t n) {
+  std::fill_n(y, n, T(0));
   int64_t i = 0;
   for (; i + 4 <= count; i += 4)
-    add_four(y, table + rows[i] * d, table + rows[i + 1] * d, table + rows[i + 2] * d, table + rows[i + 3] * d, d);
+    add_four(y, table + rows[i] * d, table + rows[i + 1] * d, table + rows[i + 2] * d, table + rows[i + 3] * d, n);
   for (; i < count; ++i)
-    for (int64_t k = 0; k < d; ++k) y[k] += table[rows[i] * d + k];
+    for (int64_t k = 0; k < n; ++k) y[k] += table[rows[i] * d + k];
+}
+template <class T> void sum_rows_of(const T* table, int64_t d, const int64_t* rows, int64_t count, T* y) {
+  const int64_t width = 8 * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+  int64_t k = 0;
+  for (; count >= 8 && k + width <= d; k += width) sum_of_columns(table + k, d, rows, count, y + k);
+  sum_of_rows(table + k, d, rows, count, y + k, d - k);
 }
 void SumFloat(const float* table, int64_t d, const int64_t* rows, int64_t count, float* y) {
-  sum_of_rows(table, d, rows, count, y);
+  sum_rows_of(table, d, rows, count, y);
 }
 void SumDouble(const double* table, int64_t d, const int64_t* rows, int64_t count, double* y) {
-  sum_of_rows(table, d, rows, count, y);
+  sum_rows_of(table, d, rows, count, y);
 }
 
 template <class T> struct WeightedRow {
@@ -152,20 +137,12 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace strata::cpu {
-HWY_EXPORT(DistancesFloat);
-HWY_EXPORT(DistancesDouble);
 HWY_EXPORT(SumFloat);
 HWY_EXPORT(SumDouble);
 HWY_EXPORT(SumWeightedFloat);
 HWY_EXPORT(SumWeightedDouble);
 HWY_EXPORT(ProductFloat);
 HWY_EXPORT(ProductDouble);
-void distances_after(const float* x, int64_t n, int64_t d, int64_t i, float* out) {
-  HWY_DYNAMIC_DISPATCH(DistancesFloat)(x, n, d, i, out);
-}
-void distances_after(const double* x, int64_t n, int64_t d, int64_t i, double* out) {
-  HWY_DYNAMIC_DISPATCH(DistancesDouble)(x, n, d, i, out);
-}
 void sum_rows(const float* table, int64_t d, const int64_t* rows, int64_t count, float* y) {
   HWY_DYNAMIC_DISPATCH(SumFloat)(table, d, rows, count, y);
 }

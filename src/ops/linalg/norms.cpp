@@ -6,12 +6,31 @@
 #include "cpu/lines.h"
 #include "cuda/movement/dense.h"
 #include "cuda/reduce/reduce.h"
+#include "ops/linalg/norms.h"
 #include "ops/reduce/common.h"
 #include "ops/transfer.h"
 #include "strata/args/linalg/norms.h"
 #include "strata/ops.h"
 
 namespace strata {
+
+Tensor vector_norm_slopes(const Tensor& x, const Tensor& norm, const Tensor& g, double p, IntList dims) {
+  const double inf = std::numeric_limits<double>::infinity();
+  if (p == 0) return mul(x, 0.0);
+  if (p == 1) return mul(g, sign(x));
+  if (p == 2) return mul(x, div(g, masked_fill(norm, eq(norm, 0.0), inf)));  // at 0 the slope and its slopes are 0
+  if (std::isinf(p)) {
+    const Tensor size = abs(x), mask = to(where(isnan(norm), isnan(size), eq(size, norm)), x.dtype());
+    const Tensor count = dims.size == 0 ? mask : sum(mask, dims, true);
+    return mul(mul(sign(x), mask), div(g, count));
+  }
+  if (p < 2) {
+    const Tensor power = masked_fill(mul(sign(x), pow(abs(x), p - 1)), eq(x, 0.0), 0.0);
+    return mul(power, masked_fill(mul(g, pow(norm, 1 - p)), eq(norm, 0.0), 0.0));
+  }
+  return mul(mul(x, pow(abs(x), p - 2)), div(g, pow(masked_fill(norm, eq(norm, 0.0), inf), p - 1)));
+}
+
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
@@ -38,29 +57,12 @@ void infer_vector_norm(const Call& c) {
 
 // |x|^p into a buffer, its sum, the p-th root.
 void run_power_norm(const TensorImpl& x, DimMask reduced, double p, const TensorImpl& out, DType compute) {
-  dispatch_compute(compute, [&]<class T>() {
-    const Tensor powers = make_tensor(x.sizes(), dtype_of<T>);
-    const int last = std::max(0, x.ndim - 1);
-    const cpu::Lines from(x, last), to(*powers, last);
-    parallel_for(from.count(), from.grain(1 << 12), [&](int64_t begin, int64_t end) {
-      for (int64_t r = begin; r < end; ++r) {
-        T* y = to.data<T>(r);
-        cpu::load_block<T>(x.dtype, from.at(r), from.stride(), from.length(), y);
-        const auto each = [&](auto power) {
-          for (int64_t i = 0; i < from.length(); ++i) y[i] = static_cast<T>(power(std::abs(static_cast<double>(y[i]))));
-        };
-        if (p == 3) each([](double v) { return v * v * v; });
-        else if (p == 4) each([](double v) { return v * v * (v * v); });
-        else each([p](double v) { return std::pow(v, p); });
-      }
-    });
-    const Tensor total = make_tensor(out.sizes(), dtype_of<T>);
-    cpu::reduce(Fold::Sum, *powers, reduced, dtype_of<T>, *total);
-    for (int64_t i = 0; i < out.numel; ++i) {
-      const double root = std::pow(static_cast<double>(total.data<T>()[i]), 1 / p);
-      dispatch_real(out.dtype, [&]<class To>() { reinterpret_cast<To*>(out.data)[i] = convert<To>(root); });
-    }
-  });
+  const Tensor powers = make_tensor(x.sizes(), compute), total = make_tensor(out.sizes(), compute);
+  cpu::copy_values(*powers, x);
+  if (x.numel > 0) pow_(abs_(powers), p);
+  cpu::reduce(Fold::Sum, *powers, reduced, compute, *total);
+  if (out.numel > 0) pow_(total, 1 / p);
+  cpu::copy_values(out, *total);
 }
 
 // The same on a device, in the precision of the compute type.
@@ -94,7 +96,7 @@ template <decltype(&cpu::reduce) engine> void run_vector_norm(const Call& c) {
   const DimMask reduced = reduced_mask(x, a.dim_value(), "vector_norm");
   by_order(
     order_of(a, out), [&](Fold fold, Finish finish) { engine(fold, x, reduced, out.dtype, out, finish); },
-    [&](double p) { run_power_norm(x, reduced, p, out, out.dtype); });
+    [&](double p) { run_power_norm(x, reduced, p, out, compute_type(out.dtype)); });
 }
 void vector_norm_on_device(const Call& c, Workspace& workspace) {
   const args::linalg_vector_norm a(c);
@@ -106,31 +108,16 @@ void vector_norm_on_device(const Call& c, Workspace& workspace) {
     [&](double p) { power_norm_on_device(x, reduced, p, out, workspace); });
 }
 
-Tensor vector_norm_grad(const GradContext& c, Tensor g) {
+Tensor vector_norm_grad(const GradContext& c, const Tensor& g) {
   const grads::linalg_vector_norm a(c);
-  Tensor x = a.x();
-  const double p = a.ord_value().number();
+  const Tensor x = a.x();
   const DimMask reduced = reduced_mask(a.meta_of_x(), a.dim_value(), "vector_norm");
-  const bool keepdim = a.keepdim();
-  if (p == 0) return mul(x, 0.0);
-  Tensor norm = with_kept_dims(c.result(), x.shape(), reduced, keepdim);
-  g = with_kept_dims(g, x.shape(), reduced, keepdim);
-  if (x.dtype() != norm.dtype()) x = to(x, norm.dtype());
-  if (p == 1) return mul(g, sign(x));
-  if (p == 2) return mul(x, div(g, masked_fill(norm, eq(norm, 0.0), kInf)));  // at 0 the slope and its slopes are 0
-  if (std::isinf(p)) {
-    const Tensor size = abs(x), mask = to(where(isnan(norm), isnan(size), eq(size, norm)), x.dtype());
-    std::vector<int64_t> dims;
-    for (int d = 0; d < x.dim(); ++d)
-      if (reduced >> d & 1) dims.push_back(d);
-    const Tensor count = dims.empty() ? mask : sum(mask, OptIntList(dims), true);
-    return mul(mul(sign(x), mask), div(g, count));
-  }
-  if (p < 2) {
-    const Tensor power = masked_fill(mul(sign(x), pow(abs(x), p - 1)), eq(x, 0.0), 0.0);
-    return mul(power, masked_fill(mul(g, pow(norm, 1 - p)), eq(norm, 0.0), 0.0));
-  }
-  return mul(mul(x, pow(abs(x), p - 2)), div(g, pow(masked_fill(norm, eq(norm, 0.0), kInf), p - 1)));
+  const Tensor norm = with_kept_dims(c.result(), x.shape(), reduced, a.keepdim());
+  std::vector<int64_t> dims;
+  for (int d = 0; d < x.dim(); ++d)
+    if (reduced >> d & 1) dims.push_back(d);
+  return vector_norm_slopes(x.dtype() == norm.dtype() ? x : to(x, norm.dtype()), norm,
+                            with_kept_dims(g, x.shape(), reduced, a.keepdim()), a.ord_value().number(), dims);
 }
 
 // A matrix norm over dims[0] (rows) and dims[1] (columns).
