@@ -15,6 +15,7 @@ namespace strata {
 namespace {
 
 constexpr int kMaxThreads = 1024;  // more would only exhaust the process's limit
+constexpr int64_t kLongPiece = 4096, kAligned = 64;
 std::atomic<int> wanted_threads{0};
 STRATA_THREAD_LOCAL bool inside_loop = false;
 
@@ -104,7 +105,10 @@ SerialLoops::~SerialLoops() { inside_loop = before_; }
 void detail::run_parallel(int64_t n, int64_t grain, void (*body)(void*, int64_t, int64_t), void* context) {
   const int64_t threads = std::min<int64_t>(num_threads(), (n + grain - 1) / std::max<int64_t>(grain, 1));
   if (threads <= 1) return body(context, 0, n);
-  Loop loop{n, (n + threads - 1) / threads, body, context, {}, nullptr};
+  int64_t piece = (n + threads - 1) / threads;
+  // Pieces of elements begin at a cache line, which two threads would otherwise share, and vectors at their own size.
+  if (piece >= kLongPiece) piece = (piece + kAligned - 1) / kAligned * kAligned;
+  Loop loop{n, piece, body, context, {}, nullptr};
   const auto enter = [](void* p, int index, int) { static_cast<Loop*>(p)->run(index); };
   if (!run_on_team(static_cast<int>(threads), false, enter, &loop)) return body(context, 0, n);
   if (loop.error) std::rethrow_exception(loop.error);

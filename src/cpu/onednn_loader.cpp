@@ -45,13 +45,15 @@ constexpr onednn::Host kHost = {
 // oneDNN's threads are libgomp's, which spin for milliseconds by default: that halves the speed of two processes side
 // by side. libgomp reads the count from the environment once, when it is loaded, so it is loaded here and not along
 // with oneDNN.
+constexpr int kFewCores = 4;
 void open_libgomp() {
   constexpr const char* kName = "libgomp.so.1";
   if (dlopen(kName, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD)) return;
   const bool ours = !std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY");
   // Measured with a small network: 7% slower alone than with endless spinning, and two such processes on two cores
-  // together reach 94% of one alone (58% with a count of 3000).
-  if (ours) setenv("GOMP_SPINCOUNT", "700", 1);
+  // together reach 94% of one alone (58% with a count of 3000). Waking many threads takes longer than waking one, and
+  // processes seldom use all of many cores: there the count is about as long as our own threads wait for work.
+  if (ours) setenv("GOMP_SPINCOUNT", hardware_threads() > kFewCores ? "5000" : "700", 1);
   dlopen(kName, RTLD_NOW | RTLD_GLOBAL);
   if (ours) unsetenv("GOMP_SPINCOUNT");  // not for child processes
 }

@@ -1,4 +1,4 @@
-// log2, log10, tan, asin, acos and atan for Highway vectors. Float results are computed in float, within 1.1 units in the last
+// log2, log10, atanh, tan, asin, acos and atan for Highway vectors. Float results are computed in float, within 1.1 units in the last
 // place: the largest term of a result is added last, with the rounding errors of the terms and arguments before it.
 // Polynomials are minimax fits. A product is exact with its error, which needs a fused multiply-add.
 namespace strata {
@@ -26,7 +26,9 @@ template <Vec V> STRATA_FN V minus_plus(V large, V small, V rest) {
 // --- logarithms -----------------------------------------------------------------------------------------------------
 // octave * e + scale * log(1 + f), with log(1 + f) = f - f^2 / 2 + f^3 p(f). `octave_high` has 16 bits, so that its product with
 // an exponent is exact.
-template <Vec V> STRATA_FN V log_combined(V f, V e, double octave_high, double octave_low, double scale) {
+// `more` is added with the small terms.
+template <Vec V>
+STRATA_FN V log_combined(V f, V e, double octave_high, double octave_low, double scale, const V* more = nullptr) {
   constexpr double p[] = {0.3333331059664956,   -0.2499998656002796,  0.20002218207939373,
                           -0.16669248244439544, 0.14218800613661003,  -0.12384457746411459,
                           0.11872142976890572,  -0.11788942864579623, 0.06916088875839091};  // relative error 7e-10
@@ -34,6 +36,7 @@ template <Vec V> STRATA_FN V log_combined(V f, V e, double octave_high, double o
   const V curved = fma(hn::Mul(f, square), two_chains(f, p), hn::Mul(square, like(f, -0.5)));
   V rest = fma(f, like(f, below_float(scale)), hn::MulSub(f, factor, linear));
   rest = fma(e, like(f, octave_low), fma(curved, factor, rest));
+  if (more) rest = hn::Add(rest, *more);
   return minus_plus(hn::Mul(e, like(f, octave_high)), neg(linear), rest);
 }
 template <Vec V> STRATA_FN V log_scaled(V x, double octave_high, double octave_low, double scale) {
@@ -57,6 +60,27 @@ template <Vec V> STRATA_FN V log2(V x) {
 template <Vec V> STRATA_FN V log10(V x) {
   if constexpr (kF32<V>) return log_scaled(x, 0.301025390625, 4.60503898119521e-06, 0.43429448190325182765);
   else return each_lane([](auto v) { return log10(v); }, x);
+}
+
+// log((1 + a) / (1 - a)) / 2 for a = |x|. The quotient u and what its rounding leaves, r, give log(u) + r / u; sums with 1 and
+// the remainder of the division are exact.
+template <Vec V> STRATA_FN V atanh(V x) {
+#if HWY_NATIVE_FMA
+  if constexpr (kF32<V>) {
+    const V a = hn::Abs(x), one = like(x, 1);
+    const V top = hn::Add(one, a), top_rest = hn::Sub(a, hn::Sub(top, one));
+    const V below = hn::Sub(one, a), below_rest = hn::Sub(hn::Sub(one, below), a);
+    const V u = hn::Div(top, below);
+    const V remainder = hn::Add(hn::NegMulAdd(u, below, top), hn::NegMulAdd(u, below_rest, top_rest));
+    const V more = hn::Mul(hn::Div(remainder, top), like(x, 0.5));
+    V f, e;
+    split(u, f, e);
+    const V inside = log_combined(f, e, 0.346572875976562500, 7.1430341014e-07, 0.5, &more);
+    const V y = select(hn::Lt(a, one), inside, select(hn::Eq(a, one), like(x, HUGE_VAL), like(x, NAN)));
+    return select(is_nan(x), x, hn::CopySign(y, x));
+  }
+#endif
+  return atanh_wide(x);
 }
 
 // --- the tangent ----------------------------------------------------------------------------------------------------

@@ -38,9 +38,13 @@ template <Vec V> STRATA_FN V ceil(V x) { return hn::Ceil(x); }
 template <Vec V> STRATA_FN V trunc(V x) { return hn::Trunc(x); }
 template <Vec V> STRATA_FN V rint(V x) { return hn::Round(x); }
 template <Vec V> STRATA_FN V copysign(V x, V s) { return hn::CopySign(x, s); }
-// hn::Max handles NaN differently on each CPU.
+#if HWY_ARCH_X86 && HWY_TARGET != HWY_EMU128  // hn::Max(b, a) is b > a ? b : a, so a if one is NaN; other CPUs differ
+template <Vec V> STRATA_FN V max(V a, V b) { return select(is_nan(b), b, hn::Max(b, a)); }
+template <Vec V> STRATA_FN V min(V a, V b) { return select(is_nan(b), b, hn::Min(b, a)); }
+#else
 template <Vec V> STRATA_FN V max(V a, V b) { return select(either(hn::Lt(a, b), is_nan(b)), b, a); }
 template <Vec V> STRATA_FN V min(V a, V b) { return select(either(hn::Gt(a, b), is_nan(b)), b, a); }
+#endif
 template <Vec V> STRATA_FN V sqrt(V x) { return hn::Sqrt(x); }
 template <Vec V> STRATA_FN V div_trunc(V a, V b) { return hn::Trunc(hn::Div(a, b)); }
 
@@ -319,7 +323,7 @@ template <Vec V> STRATA_FN V acosh(V x) {
     },
     x);
 }
-template <Vec V> STRATA_FN V atanh(V x) {
+template <Vec V> STRATA_FN V atanh_wide(V x) {
   return in_double(
     [](auto v) {
       const auto a = hn::Abs(v), one = like(v, 1);

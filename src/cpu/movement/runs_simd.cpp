@@ -38,16 +38,13 @@ void FloatToHalf(const float* src, Half* dst, size_t n) {
   for (; i < n; ++i) dst[i] = Half(src[i]);
 }
 
+#include "cpu/movement/bfloat_vectors.inl"
+
 void BfloatToFloat(const BFloat16* src, float* dst, size_t n) {
   size_t i = 0;
 #if HWY_TARGET != HWY_SCALAR
   const hn::ScalableTag<float> d;
-  const hn::Rebind<uint32_t, decltype(d)> du;
-  const hn::Rebind<uint16_t, decltype(d)> dn;
-  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) {
-    const auto wide = hn::PromoteTo(du, hn::LoadU(dn, reinterpret_cast<const uint16_t*>(src) + i));
-    hn::StoreU(hn::BitCast(d, hn::ShiftLeft<16>(wide)), d, dst + i);
-  }
+  for (; i + hn::Lanes(d) <= n; i += hn::Lanes(d)) hn::StoreU(load_bfloats(src + i), d, dst + i);
 #endif
   for (; i < n; ++i) dst[i] = static_cast<float>(src[i]);
 }
@@ -59,22 +56,9 @@ void FloatToBfloat(const float* src, BFloat16* dst, size_t n) {
   const hn::Rebind<int32_t, decltype(d)> di;
   const hn::Rebind<uint32_t, decltype(d)> du;
   const hn::Rebind<uint16_t, decltype(d)> dn;
-  // Two vectors without NaN: the result is the upper halves of the rounded bits.
-  const hn::ScalableTag<uint16_t> both;
   const size_t lanes = hn::Lanes(d);
-  const auto rounded_bits = [&](auto x) HWY_ATTR {
-    const auto u = hn::BitCast(du, x);
-    const auto odd = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1u));
-    return hn::BitCast(both, hn::Add(hn::Add(u, hn::Set(du, 0x7fffu)), odd));
-  };
-  for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    const auto x = hn::LoadU(d, src + i), y = hn::LoadU(d, src + i + lanes);
-    if (HWY_UNLIKELY(!hn::AllFalse(d, hn::Or(hn::IsNaN(x), hn::IsNaN(y))))) {
-      for (size_t k = i; k < i + 2 * lanes; ++k) dst[k] = BFloat16(src[k]);
-      continue;
-    }
-    hn::StoreU(hn::ConcatOdd(both, rounded_bits(y), rounded_bits(x)), both, reinterpret_cast<uint16_t*>(dst) + i);
-  }
+  for (; i + 2 * lanes <= n; i += 2 * lanes)
+    store_bfloats(hn::LoadU(d, src + i), hn::LoadU(d, src + i + lanes), dst + i);
   for (; i + lanes <= n; i += lanes) {
     const auto x = hn::LoadU(d, src + i);
     const auto u = hn::BitCast(du, x);

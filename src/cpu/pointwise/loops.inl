@@ -30,6 +30,11 @@ HWY_INLINE void vector_loop(const F f, const T* const* in, const size_t* mask, T
     else return f(load(a, ma), load(b, mb), load(c, mc), load(e, me));
   };
   size_t i = 0;
+  if constexpr (F::kInputs == 3)
+    if (mb == 0 && mc == 0) {  // what only depends on the numbers is computed once
+      const auto second = hn::LoadU(d, b), third = hn::LoadU(d, c);
+      for (; i + lanes <= n; i += lanes) hn::StoreU(f(hn::LoadU(d, a + (i & ma)), second, third), d, out + i);
+    }
   for (; i + lanes <= n; i += lanes)
     hn::StoreU(apply([&](const T* p, size_t m) HWY_ATTR { return hn::LoadU(d, p + (i & m)); }), d, out + i);
   if (i == n) return;

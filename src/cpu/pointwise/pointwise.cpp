@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "cpu/movement/copy.h"
 #include "cpu/movement/runs.h"
+#include "cpu/pointwise/bfloat.h"
 #include "cpu/pointwise/gather.h"
 #include "record/promotion.h"
 #include "record/walk.h"
@@ -406,9 +407,57 @@ static bool run_sign_bits(const Call& c, const Formula& f) {
   return true;
 }
 
+// Long rows of bfloat16, of which an operand may be one value, without conversions through memory.
+static bool run_bfloats(const Call& c, const Formula& f) {
+  const TensorImpl& out = *c.out();
+  if (out.dtype != DType::BF16 || out.numel < kLongRow || !f.loops.name) return false;
+  const SmallLoop loop = bfloat_loop(f.loops.name);
+  if (!loop) return false;
+  Walk w(out);
+  int view_of[kMaxOperands];
+  Fill<float> numbers[kMaxOperands];
+  float members[kMaxMembers];
+  for (int k = 0; k < f.inputs; ++k) {
+    const Value& v = c.args[k];
+    view_of[k] = v.tag == Tag::Tensor ? w.views : 0;
+    if (v.tag != Tag::Tensor) numbers[k].set(number_operand<float>(f, v, k, DType::BF16));
+    else if (v.tensor->dtype != DType::BF16) return false;
+    else w.add(*v.tensor);
+  }
+  read_members(f, c.args, members);
+  w.collapse();
+  const int last = w.ndim - 1;
+  if (w.inner() < kLongRow || w.view[0].step[last] != 1) return false;
+  for (int k = 1; k < w.views; ++k)
+    if (w.view[k].step[last] != 0 && w.view[k].step[last] != 1) return false;
+  parallel_for(w.total, kGrain, [&](int64_t begin, int64_t end) {
+    Fill<float> fill[kMaxOperands];
+    const void* in[kMaxOperands];
+    size_t mask[kMaxOperands];
+    int64_t index[kMaxDims];
+    w.locate(begin, index);
+    for (int64_t at = begin, n; at < end; at += n, w.advance(index, n)) {
+      n = std::min(end - at, w.inner() - index[last]);
+      for (int k = 0; k < f.inputs; ++k) {
+        const int v = view_of[k];
+        mask[k] = v && w.view[v].step[last] ? ~size_t{0} : 0;
+        in[k] = numbers[k].value;
+        if (!v) continue;
+        const auto* from = reinterpret_cast<const BFloat16*>(w.view[v].data) + w.offset(v, index);
+        in[k] = from;
+        if (mask[k]) continue;
+        fill[k].set(static_cast<float>(*from));
+        in[k] = fill[k].value;
+      }
+      loop(members, in, mask, reinterpret_cast<BFloat16*>(w.view[0].data) + w.offset(0, index), static_cast<size_t>(n));
+    }
+  });
+  return true;
+}
+
 void run_blocked(const Call& c) {
   const Formula& f = formula_of(c);
-  if (run_sign_bits(c, f)) return;
+  if (run_sign_bits(c, f) || run_bfloats(c, f)) return;
   const DType common = computed_type(f, c);
   if (!is_floating(common) && !is_complex(common) && same_for_integers(f)) {
     const int64_t zero = 0;
