@@ -154,16 +154,20 @@ template <class T> void resample_along(const Taps& t, int64_t outer, int64_t inn
 template <class T> void resample_along_backward(const Taps& t, int64_t outer, int64_t inner, const T* g, T* x) {
   const RowTaps<T> taps(t);
   parallel_for(outer, rows_per_thread(t, inner), [&](int64_t begin, int64_t end) {
-    std::fill(x + begin * t.in * inner, x + end * t.in * inner, T(0));
-    for (int64_t b = begin; b < end && inner == 1; ++b) taps.row_backward(g + b * t.out, x + b * t.in);
-    for (int64_t b = begin; b < end && inner > 1; ++b)
-      for (int64_t o = 0; o < t.out; ++o)
+    for (int64_t b = begin; b < end; ++b) {
+      const T* row = g + b * t.out * inner;
+      std::fill_n(x + b * t.in * inner, t.in * inner, T(0));
+      // Where a strong reduction has left out planes or rows, their gradients are zero.
+      if (std::all_of(row, row + t.out * inner, [](T v) { return v == 0; })) continue;
+      if (inner == 1) taps.row_backward(row, x + b * t.in);
+      for (int64_t o = 0; o < t.out && inner > 1; ++o)
         for (int64_t k = 0; k < t.count; ++k) {
           const T w = static_cast<T>(t.weight[static_cast<size_t>(o * t.count + k)]);
           T* to = x + (b * t.in + t.index[static_cast<size_t>(o * t.count + k)]) * inner;
-          const T* from = g + (b * t.out + o) * inner;
+          const T* from = row + o * inner;
           for (int64_t i = 0; i < inner; ++i) to[i] += w * from[i];
         }
+    }
   });
 }
 

@@ -3,6 +3,7 @@
 #include "strata/ops/creation/grids.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "autograd/autograd.h"
 #include "base/checked.h"
@@ -51,6 +52,14 @@ template <bool kLower> void run_triangle(const Call& c) {
                       keep_to = kLower ? std::clamp<int64_t>(r + k + 1, 0, cols) : cols;
         const T* source = reinterpret_cast<const T*>(in.data) + from;
         T* target = reinterpret_cast<T*>(out.data) + to;
+        if (sa == 1 && sb == 1) {
+          std::fill_n(target, keep_from, T{});
+          if (keep_to > keep_from)
+            std::memmove(target + keep_from, source + keep_from, static_cast<size_t>(keep_to - keep_from) * sizeof(T));
+          const int64_t after = std::max(keep_from, keep_to);
+          std::fill_n(target + after, cols - after, T{});
+          continue;
+        }
         for (int64_t j = 0; j < keep_from; ++j) target[j * sb] = T{};
         for (int64_t j = keep_from; j < keep_to; ++j) target[j * sb] = source[j * sa];
         for (int64_t j = std::max(keep_from, keep_to); j < cols; ++j) target[j * sb] = T{};

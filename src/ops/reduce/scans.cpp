@@ -105,7 +105,9 @@ Tensor trapezoids(const Tensor& y, int64_t dim, const char* op, const std::funct
   STRATA_CHECK(y.dtype() != DType::Bool, Runtime, "{}: received a bool input; a number type is needed", op);
   const int d = normalize_dim(dim, y.dim(), op);
   const auto [left, right] = ends(y, d);
-  return mul(mul(add(left, right), width(d)), 0.5);
+  const Tensor both = add(left, right), apart = width(d);
+  // Halving is exact, so floats may be halved where there are fewer of them.
+  return is_integral(both.dtype()) ? mul(mul(both, apart), 0.5) : mul(both, mul(apart, 0.5));
 }
 Tensor width_of(double dx, const Tensor& y) {
   return full({}, dx, is_differentiable(y.dtype()) ? y.dtype() : default_dtype());
