@@ -82,7 +82,7 @@ class Inputs:
             numbers = self.made[-1]
         else:
             numbers = self.made.pop(0)
-        t = library.from_numpy(np.ascontiguousarray(numbers))
+        t = library.from_numpy(np.ascontiguousarray(numbers)).clone()  # memory of the library, which aligns it
         if letter not in "b" and letter[0] != "i":
             t = t.to(getattr(library, self.dtype))
         if self.layout == "transposed" and t.ndim >= 2:
