@@ -1,5 +1,5 @@
-// A character-level GPT on any text file: char_gpt FILE [STEPS] [--chunked-loss]. With --chunked-loss the logits of all
-// positions never exist at once, which saves memory with a large vocabulary.
+// A character-level GPT on any text file: char_gpt FILE [STEPS] [--chunked-loss] [--compile]. With --chunked-loss the logits of all
+// positions never exist at once, which saves memory with a large vocabulary. With --compile, ops of a step are computed in groups.
 #include <strata/strata.h>
 
 #include <cstdio>
@@ -48,12 +48,16 @@ struct CharGpt : nn::Module {
 };
 
 int main(int argc, char** argv) {
+  bool chunked = false, compiled = false;
+  for (; argc > 2 && std::string_view(argv[argc - 1]).starts_with("--"); --argc) {
+    chunked |= std::string_view(argv[argc - 1]) == "--chunked-loss";
+    compiled |= std::string_view(argv[argc - 1]) == "--compile";
+  }
   if (argc < 2) {
-    std::fprintf(stderr, "usage: char_gpt FILE [STEPS] [--chunked-loss]\n");
+    std::fprintf(stderr, "usage: char_gpt FILE [STEPS] [--chunked-loss] [--compile]\n");
     return 1;
   }
-  const bool chunked = std::string_view(argv[argc - 1]) == "--chunked-loss";
-  const int steps = argc - chunked > 2 ? std::atoi(argv[2]) : 500;
+  const int steps = argc > 2 ? std::atoi(argv[2]) : 500;
   manual_seed(0);
   std::ifstream file(argv[1], std::ios::binary);
   const std::string text((std::istreambuf_iterator<char>(file)), {});
@@ -63,13 +67,18 @@ int main(int argc, char** argv) {
     codes.data<int64_t>()[i] = std::distance(letters.begin(), letters.find(text[i]));
   CharGpt net(static_cast<int64_t>(letters.size()));
   optim::AdamW optimizer(net.parameters(), {.lr = 1e-3});
-  for (int step = 1; step <= steps; ++step) {
-    const Tensor windows = randint(0, codes.size(0) - kContext, {kBatch, 1}) + arange(kContext + 1);
-    const Tensor batch = index(codes, {windows});
-    const Tensor loss = net.loss(batch.narrow(1, 0, kContext), batch.narrow(1, 1, kContext), chunked);
+  const auto train = [&](const Tensor& batch) {
+    Tensor loss = net.loss(batch.narrow(1, 0, kContext), batch.narrow(1, 1, kContext), chunked);
     optimizer.zero_grad();
     loss.backward();
     optimizer.step();
+    return loss;
+  };
+  auto in_groups = compile(train);
+  for (int step = 1; step <= steps; ++step) {
+    const Tensor windows = randint(0, codes.size(0) - kContext, {kBatch, 1}) + arange(kContext + 1);
+    const Tensor batch = index(codes, {windows});
+    const Tensor loss = compiled ? in_groups(batch) : train(batch);
     if (step % 100 == 0 || step == steps) std::printf("step %d: loss %.3f\n", step, loss.item<double>());
   }
   const autograd::NoGrad no_grad;

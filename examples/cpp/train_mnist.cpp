@@ -1,9 +1,10 @@
-// Trains a small CNN on MNIST: train_mnist [FOLDER WITH THE MNIST FILES] [EPOCHS]
-// Without a folder it learns synthetic digits, which need no download.
+// Trains a small CNN on MNIST: train_mnist [FOLDER WITH THE MNIST FILES] [EPOCHS] [--compile]
+// Without a folder it learns synthetic digits, which need no download. With --compile, ops of a step are computed in groups.
 #include <strata/strata.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 using namespace strata;
 
@@ -27,6 +28,8 @@ data::DatasetRef digits(const char* folder, bool train) {
 }
 
 int main(int argc, char** argv) {
+  const bool compiled = argc > 1 && std::string_view(argv[argc - 1]) == "--compile";
+  argc -= compiled;
   const char* folder = argc > 1 && *argv[1] ? argv[1] : nullptr;
   const int epochs = argc > 2 ? std::atoi(argv[2]) : 1;
   manual_seed(0);
@@ -34,14 +37,18 @@ int main(int argc, char** argv) {
   Net net;
   net.to("channels_last");
   optim::Adam optimizer(net.parameters(), {.lr = 1e-3});
+  const auto step = [&](const data::Example& batch) {
+    optimizer.zero_grad();
+    Tensor loss = nn::functional::cross_entropy(net(batch[0]), batch[1]);
+    loss.backward();
+    optimizer.step();
+    return loss;
+  };
+  auto in_groups = compile(step);
   for (int epoch = 1; epoch <= epochs; ++epoch) {
     Tensor loss;
-    for (const data::Example& batch : data::DataLoader(train, {.batch_size = 128, .shuffle = true})) {
-      optimizer.zero_grad();
-      loss = nn::functional::cross_entropy(net(batch[0]), batch[1]);
-      loss.backward();
-      optimizer.step();
-    }
+    for (const data::Example& batch : data::DataLoader(train, {.batch_size = 128, .shuffle = true}))
+      loss = compiled ? in_groups(batch) : step(batch);
     const autograd::NoGrad no_grad;
     int64_t right = 0;
     for (const data::Example& batch : data::DataLoader(test, {.batch_size = 500}))

@@ -1,6 +1,6 @@
-"""A character-level GPT on any text file: python examples/python/char_gpt.py FILE [STEPS] [--chunked-loss]
+"""A character-level GPT on any text file: python examples/python/char_gpt.py FILE [STEPS] [--chunked-loss] [--compile]
 
-With --chunked-loss the logits of all positions never exist at once, which saves memory with a large vocabulary.
+With --compile, steps are replayed; the numbers are the same. With --chunked-loss the logits of all positions never exist at once, which saves memory with a large vocabulary.
 """
 
 import pathlib
@@ -47,21 +47,27 @@ class CharGPT(nn.Module):
         return F.cross_entropy(self(text).flatten(0, 1), target.flatten())
 
 
-def main(path, steps=500, chunked=False):
+def main(path, steps=500, chunked=False, compiled=False):
     strata.manual_seed(0)
     text = pathlib.Path(path).read_bytes()
     letters = sorted(set(text))
     codes = strata.tensor([letters.index(c) for c in text])
     net = CharGPT(len(letters))
     optimizer = optim.AdamW(net.parameters(), lr=1e-3)
-    loss = strata.zeros(())  # what no steps give
-    for step in range(1, steps + 1):
-        windows = strata.randint(0, len(codes) - CONTEXT, (BATCH, 1)) + strata.arange(CONTEXT + 1)
-        batch = codes[windows]
+
+    def train(batch):
         loss = net.loss(batch[:, :-1], batch[:, 1:], chunked)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        return loss.detach()
+
+    if compiled:
+        train = strata.compile(train, replay=True)
+    loss = strata.zeros(())  # what no steps give
+    for step in range(1, steps + 1):
+        windows = strata.randint(0, len(codes) - CONTEXT, (BATCH, 1)) + strata.arange(CONTEXT + 1)
+        loss = train(codes[windows])
         if step % 100 == 0 or step == steps:
             print(f"step {step}: loss {loss.item():.3f}")
     written = codes[:1].view(1, 1)
@@ -74,5 +80,6 @@ def main(path, steps=500, chunked=False):
 
 
 if __name__ == "__main__":
-    words = [a for a in sys.argv[1:] if a != "--chunked-loss"]
-    main(words[0], int(words[1]) if len(words) > 1 else 500, chunked="--chunked-loss" in sys.argv)
+    words = [a for a in sys.argv[1:] if not a.startswith("--")]
+    steps = int(words[1]) if len(words) > 1 else 500
+    main(words[0], steps, chunked="--chunked-loss" in sys.argv, compiled="--compile" in sys.argv)

@@ -1,6 +1,6 @@
-"""Trains a small CNN on MNIST: python examples/python/train_mnist.py [FOLDER WITH THE MNIST FILES] [EPOCHS]
+"""Trains a small CNN on MNIST: python examples/python/train_mnist.py [FOLDER WITH THE MNIST FILES] [EPOCHS] [--compile]
 
-Without a folder it learns synthetic digits, which need no download.
+Without a folder it learns synthetic digits, which need no download. --compile replays the network, with the same numbers.
 """
 
 import sys
@@ -16,10 +16,8 @@ from strata.vision import datasets
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.conv1 = nn.Conv2d(1, 32, 3, padding=1)
-        self.conv2 = nn.Conv2d(32, 64, 3, padding=1)
-        self.fc1 = nn.Linear(3136, 128)
-        self.fc2 = nn.Linear(128, 10)
+        self.conv1, self.conv2 = nn.Conv2d(1, 32, 3, padding=1), nn.Conv2d(32, 64, 3, padding=1)
+        self.fc1, self.fc2 = nn.Linear(3136, 128), nn.Linear(128, 10)
 
     def forward(self, x):
         x = F.max_pool2d(F.relu(self.conv1(x)), 2)
@@ -33,17 +31,18 @@ def digits(folder, train):
     return TensorDataset(images, source.targets)
 
 
-def main(folder=None, epochs=1):
+def main(folder=None, epochs=1, compiled=False):
     strata.manual_seed(0)
     train, test = digits(folder, True), digits(folder, False)
     net = Net().to(memory_format=strata.channels_last)
+    model = strata.compile(net, replay=True, disable=not compiled)
     optimizer = optim.Adam(net.parameters(), lr=1e-3)
     loss, right = strata.zeros(()), 0  # what no epochs give
     for epoch in range(epochs):
         start = time.perf_counter()
         for images, labels in DataLoader(train, batch_size=128, shuffle=True):
             optimizer.zero_grad()
-            loss = F.cross_entropy(net(images), labels)
+            loss = F.cross_entropy(model(images), labels)
             loss.backward()
             optimizer.step()
         seconds = time.perf_counter() - start
@@ -57,4 +56,5 @@ def main(folder=None, epochs=1):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1] if len(sys.argv) > 1 else None, int(sys.argv[2]) if len(sys.argv) > 2 else 1)
+    words = [word for word in sys.argv[1:] if word != "--compile"] + [None, None]
+    main(words[0], int(words[1] or 1), "--compile" in sys.argv)

@@ -67,6 +67,7 @@ void add_train_options(CLI::App& command, TrainOptions& options) {
     ->check(CLI::IsMember({"bf16", "f16"}));
   command.add_flag("--counters", options.counters,
                    "With --device vgpu: print what the kernels of the training steps did");
+  command.add_flag("--compile", options.compile, "Compute the ops of a step in groups, with the same numbers");
   command.add_flag("--resume", options.resume, "Go on from the checkpoint in --out");
   command.add_flag("--quiet", options.quiet, "Print errors only");
   command.add_flag("--json", options.json, "Print the result as JSON, and nothing else");

@@ -131,6 +131,15 @@ Tensor Trainer::loss_of(const data::Example& batch) {
   return nn::functional::cross_entropy(net_(normalized(batch[0])), batch[1]);
 }
 
+Tensor Trainer::take_step(const data::Example& batch) {
+  optimizer_.zero_grad();
+  Tensor loss = loss_of(batch);
+  scaler_.scale(loss).backward();
+  scaler_.step(optimizer_);
+  scaler_.update();
+  return loss;
+}
+
 bool Trainer::train_epoch() {
   Progress progress(fmt::format("epoch {}/{}", epoch_ + 1, options_.epochs), steps_, options_.quiet);
   const int64_t first = step_, done = first * options_.batch_size;
@@ -140,13 +149,10 @@ bool Trainer::train_epoch() {
   if (options_.counters) cuda::driver::take_vgpu_counters();  // discard those of the test
   data::DataLoader loader =
     batches(digits_.train, narrow(order_of(epoch_), 0, done, images_ - done), options_.batch_size);
+  auto in_groups = compile([this](const data::Example& batch) { return take_step(batch); });
   for (const data::Example& batch : loader) {
     if (interrupted) return false;
-    optimizer_.zero_grad();
-    const Tensor loss = loss_of(batch);
-    scaler_.scale(loss).backward();
-    scaler_.step(optimizer_);
-    scaler_.update();
+    const Tensor loss = options_.compile ? in_groups(batch) : take_step(batch);
     schedule_->step();
     const auto value = loss.item<float>();
     STRATA_CHECK(std::isfinite(value), Runtime,

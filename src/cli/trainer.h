@@ -26,6 +26,7 @@ class Trainer {
   };
   bool train_epoch();                                                                     // false: interrupted
   Tensor loss_of(const data::Example& batch);                                             // in the precision of --amp
+  Tensor take_step(const data::Example& batch);                                           // but for the schedule's
   double test();                                                                          // accuracy on the test set
   data::DataLoader batches(const data::ImageSet& set, Tensor order, int64_t size) const;  // images and classes
   std::unique_ptr<Schedule> make_schedule();                                              // counts steps

@@ -323,7 +323,8 @@ class Execution {
 
   void keep_all(const Node& n, size_t first, std::span<Tensor> results) {
     for (size_t k = 0; look_ && k < results.size(); ++k)
-      if (results[k] && n.results[first + k] != kNoValue) (*look_)(n, n.results[first + k], results[k]);
+      if (const ValueId id = n.results[first + k]; results[k] && id != kNoValue && uses_[id])
+        (*look_)(n, id, results[k]);
     for (size_t k = 0; k < results.size(); ++k)
       if (const ValueId id = n.results[first + k]; id != kNoValue && uses_[id]) keep(n, id, std::move(results[k]));
   }

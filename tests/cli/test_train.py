@@ -52,6 +52,16 @@ def test_the_virtual_gpu_takes_the_same_steps(digits, tmp_path):
     np.testing.assert_allclose(losses["vgpu"], losses["cpu"], rtol=2e-3)
 
 
+@pytest.mark.parametrize("options", [[], ["--amp", "bf16"], ["--device", "vgpu"]], ids=["cpu", "bf16", "vgpu"])
+def test_compiled_steps_have_the_same_numbers(digits, tmp_path, options):
+    losses = []
+    for more in ([], ["--compile"]):
+        out = tmp_path / f"out{len(more)}"
+        train("--data", digits, "--limit", 96, "--batch-size", 16, "--test-limit", 10, "--out", out, *options, *more)
+        losses.append(strata.safetensors.load_file(out / "checkpoint.safetensors")["train.losses"].tolist())
+    assert len(losses[0]) == 6 and losses[0] == losses[1]
+
+
 @pytest.mark.parametrize("device", ["cpu", "vgpu"])
 @pytest.mark.parametrize("amp", [["--amp"], ["--amp", "f16"]], ids=["bf16", "f16"])
 def test_mixed_precision_takes_similar_steps_and_resumes(digits, tmp_path, device, amp):

@@ -52,21 +52,31 @@ def test_both_languages_train_the_same_network(digits, tmp_path):
 
     saved = []
     for language in ("python", "cpp"):
-        (tmp_path / language).mkdir()
-        run(language, "train_mnist", digits, 1, cwd=tmp_path / language)
-        saved.append(strata.load(tmp_path / language / "mnist.safetensors"))
-    assert saved[0].keys() == saved[1].keys()
-    for key in saved[0]:
-        assert strata.equal(saved[0][key], saved[1][key]), key
+        for options in ([], ["--compile"]):
+            folder = tmp_path / f"{language}{len(options)}"
+            folder.mkdir()
+            run(language, "train_mnist", digits, 1, *options, cwd=folder)
+            saved.append(strata.load(folder / "mnist.safetensors"))
+    for other in saved[1:]:
+        assert saved[0].keys() == other.keys()
+        for key in saved[0]:
+            assert strata.equal(saved[0][key], other[key]), key
 
 
-@pytest.mark.parametrize("options", [[], ["--chunked-loss"]], ids=["", "chunked"])
+@pytest.mark.parametrize(
+    "options", [[], ["--chunked-loss"], ["--compile", "--chunked-loss"]], ids=["", "chunked", "compiled"]
+)
 @pytest.mark.parametrize("language", ["python", "cpp"])
 def test_char_gpt(language, options, text, tmp_path):
     printed = run(language, "char_gpt", text, 200, *options, cwd=tmp_path)
     losses = [float(v) for v in re.findall(r"loss ([\d.]+)", printed)]
     assert losses[-1] < 0.5, printed
     assert "question" in printed.split("\n", 2)[2]
+
+
+def test_compiled_steps_print_the_same(text, tmp_path):
+    plain, compiled = (run("python", "char_gpt", text, 30, *o, cwd=tmp_path) for o in ([], ["--compile"]))
+    assert plain == compiled
 
 
 @pytest.mark.parametrize("name", ["python/train_mnist.py", "cpp/train_mnist.cpp"])
