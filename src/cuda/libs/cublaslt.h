@@ -25,6 +25,8 @@ enum MatmulDescAttribute : int {
   kDescTransB = 4,
   kDescEpilogue = 7,
   kDescBiasPointer = 8,
+  kDescAuxPointer = 11,
+  kDescAuxLeadingDimension = 12,
   kDescScaleA = 17,
   kDescScaleB = 18,
   kDescFastAccumulation = 25,
@@ -32,7 +34,7 @@ enum MatmulDescAttribute : int {
   kDescScaleModeA = 31,
   kDescScaleModeB = 32,
 };
-enum Epilogue : int { kEpilogueBias = 4 };
+enum Epilogue : int { kEpilogueRelu = 2, kEpilogueBias = 4, kEpilogueGelu = 32, kEpilogueAux = 128 };  // bits
 enum ScaleMode : int { kScaleOuterVector = 3 };
 enum LayoutAttribute : int { kLayoutBatchCount = 5, kLayoutBatchStride = 6 };
 enum PreferenceAttribute : int {

@@ -56,9 +56,15 @@ std::shared_ptr<Prepared> prepare(const Functions& f, Handle handle, const Geome
   };
   set(kDescTransA, int32_t{g.b_along_k ? kOpT : kOpN});
   set(kDescTransB, int32_t{g.a_along_k ? kOpN : kOpT});
-  if (g.bias == Bias::Yes) {
-    set(kDescEpilogue, int32_t{kEpilogueBias});
-    set(kDescBiasDataType, static_cast<int32_t>(g.bias_type));
+  const bool gelu = g.activation == Activation::Gelu;
+  const int32_t epilogue = (g.bias == Bias::Yes ? kEpilogueBias : 0) | (gelu ? kEpilogueGelu : 0) |
+                           (g.activation == Activation::Relu ? kEpilogueRelu : 0) |
+                           (g.keeps_argument ? kEpilogueAux : 0);
+  if (epilogue) set(kDescEpilogue, epilogue);
+  if (g.bias == Bias::Yes) set(kDescBiasDataType, static_cast<int32_t>(g.bias_type));
+  if (g.keeps_argument) {
+    set(kDescAuxPointer, reinterpret_cast<const void*>(uintptr_t{256}));
+    set(kDescAuxLeadingDimension, int64_t{g.ldd});
   }
   if (g.fast) set(kDescFastAccumulation, int8_t{1});
   if (g.scales != Scales::None) {

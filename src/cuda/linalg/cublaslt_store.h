@@ -12,7 +12,8 @@
 namespace strata::cuda::cublaslt {
 
 enum class Bias : int64_t { No, Yes };
-enum class Scales : int64_t { None, Numbers, Rows };  // of 8-bit floats; Rows: one per row of a and column of b
+enum class Activation : int64_t { None, Relu, Gelu };  // Gelu: the tanh approximation
+enum class Scales : int64_t { None, Numbers, Rows };   // of 8-bit floats; Rows: one per row of a and column of b
 
 // The key of the cache. All fields have 8 bytes, so that there is no padding.
 struct Geometry {
@@ -21,6 +22,8 @@ struct Geometry {
   int64_t batch, a_batch, b_batch, c_batch, d_batch;               // the batch dimension that one launch covers
   int64_t adds;                                                    // whether beta is not 0
   Bias bias;
+  Activation activation;
+  int64_t keeps_argument;  // whether the argument of Gelu is written too
   Scales scales;
   int64_t fast;          // 8-bit floats: sums may be less exact
   int64_t alignment[4];  // of a, b, c and d in bytes, at most 16
