@@ -30,6 +30,19 @@ def size_of(dtype):
     return {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8}[dtype]
 
 
+def with_tf32(m, f):
+    """f, with TF32 products of the library m in the call."""
+
+    def call():
+        m.backends.cuda.matmul.allow_tf32 = True
+        try:
+            return f()
+        finally:
+            m.backends.cuda.matmul.allow_tf32 = False
+
+    return call
+
+
 class Side:
     """One library."""
 

@@ -6,10 +6,10 @@ See beside.py for how times are measured. Results go to gemm.json and gemm.md.
 import sys
 
 import beside
-from beside import size_of
+from beside import size_of, with_tf32
 
 
-def product(m, n, k, dtype="bfloat16", left="n", right="n"):
+def product(m, n, k, dtype="bfloat16", left="n", right="n", tf32=False):
     """m x k times k x n; "t": the factor is a transposed view."""
 
     def make(s):
@@ -17,7 +17,8 @@ def product(m, n, k, dtype="bfloat16", left="n", right="n"):
             return s.randn(rows, columns, dtype=dtype) if order == "n" else s.randn(columns, rows, dtype=dtype).t()
 
         a, b = factor(m, k, left), factor(k, n, right)
-        return lambda: s.m.mm(a, b)
+        call = lambda: s.m.mm(a, b)  # noqa: E731
+        return with_tf32(s.m, call) if tf32 else call
 
     return 2 * m * n * k, (m * k + k * n + m * n) * size_of(dtype), make
 
@@ -119,6 +120,8 @@ CASES |= {
     "f32 mv 8192x8192": vector(8192, 8192, "float32"),
     "f32 1024^3": product(1024, 1024, 1024, "float32"),
     "f32 4096^3": product(4096, 4096, 4096, "float32"),
+    "f32 4096^3, TF32": product(4096, 4096, 4096, "float32", tf32=True),
+    "f32 4096^3, TF32, b transposed": product(4096, 4096, 4096, "float32", right="t", tf32=True),
     "f32 linear 128x3136 -> 128": linear(128, 3136, 128, "float32"),
     "f64 2048^3": product(2048, 2048, 2048, "float64"),
     "f8 4096^3": float8(4096, 4096, 4096),
@@ -139,5 +142,14 @@ CASES |= {
 
 
 if __name__ == "__main__":
-    names = ["matrix_vector", "hopper", "cublaslt", "tensor_cores_in_parts", "tensor_cores"]
+    names = [
+        "matrix_vector",
+        "hopper",
+        "hopper_in_parts",
+        "hopper_tf32",
+        "cublaslt_tf32",
+        "cublaslt",
+        "tensor_cores_in_parts",
+        "tensor_cores",
+    ]
     sys.exit(beside.main(__doc__, "gemm", "Matrix products", CASES, names, libraries=["cuBLASLt"]))

@@ -7,7 +7,7 @@ Results go to gemm_library.json and gemm_library.md.
 import sys
 
 import beside
-from beside import size_of
+from beside import size_of, with_tf32
 
 KERNELS = {}  # compiled once for all sets of inputs
 
@@ -56,13 +56,28 @@ def of_type(m, n, k, dtype, **settings):
         if dtype == "int8":
             return lambda: s.m._int_mm(a, b.t())
         if dtype == "float32":
-            s.m.backends.cuda.matmul.allow_tf32 = True
-            return lambda: s.m.mm(a, b.t())
+            return with_tf32(s.m, lambda: s.m.mm(a, b.t()))
         one = s.m.ones((), device="cuda")
         return lambda: s.m._scaled_mm(a, b.t(), one, one, out_dtype=s.m.bfloat16, use_fast_accum=True)
 
     size = 4 if dtype == "float32" else 1
     return 2 * m * n * k, (m * k + k * n) * size + m * n * 4, make
+
+
+def activated(m, n, k, activation, dtype="bfloat16", train=False):
+    """linear_activation beside linear and the activation in turn."""
+
+    def make(s):
+        x, w, b = s.randn(m, k, dtype=dtype), s.randn(n, k, dtype=dtype), s.randn(n, dtype=dtype)
+        for t in (x, w, b):
+            t.requires_grad_(train)
+        if hasattr(s.m, "gemm"):
+            return lambda: s.m.nn.functional.linear_activation(x, w, b, activation)
+        f = {"relu": s.m.relu, "silu": s.m.nn.functional.silu, "gelu": s.m.nn.functional.gelu}.get(activation)
+        f = f or (lambda t: s.m.nn.functional.gelu(t, approximate="tanh"))
+        return lambda: f(s.m.nn.functional.linear(x, w, b))
+
+    return 2 * m * n * k, (m * k + k * n + m * n) * size_of(dtype), make
 
 
 def weight_only(rows, inputs, outputs, bits, dtype="bfloat16", group=128):
@@ -127,6 +142,13 @@ CASES = {
         2048, 2048, 2048, "relu(acc + bias[n])", relu, "float32", tile=(128, 128, 16)
     ),
 }
+
+
+for activation in ("relu", "gelu", "gelu_tanh", "silu"):
+    CASES[f"linear bf16 8192x768 -> 3072, {activation}"] = activated(8192, 3072, 768, activation)
+CASES["linear bf16 4096^3, gelu"] = activated(4096, 4096, 4096, "gelu")
+CASES["linear bf16 16x4096 -> 11008, silu"] = activated(16, 11008, 4096, "silu")
+CASES["linear bf16 8192x768 -> 3072, gelu, with a gradient"] = activated(8192, 3072, 768, "gelu", train=True)
 
 
 for rows in (1, 4, 16, 64):

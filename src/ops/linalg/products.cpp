@@ -5,6 +5,7 @@
 #include "cuda/linalg/gemm.h"
 #include "cuda/linalg/gemm_hopper.h"
 #include "cuda/linalg/gemm_mma.h"
+#include "cuda/linalg/gemm_parts.h"
 #include "cuda/linalg/gemv.h"
 #include "ops/complex_parts.h"
 #include "ops/planned.h"
@@ -513,8 +514,12 @@ template <auto describe> void add_device_kernels(OpRecord& op) {
   add_planned<describe, cuda::plan_gemm_hopper_ahead, cuda::run_gemm_hopper>(op, Backend::Cuda, "hopper_ahead");
   add_planned<describe, cuda::plan_gemm_cublaslt_tf32, cuda::run_gemm_cublaslt>(op, Backend::Cuda, "cublaslt_tf32");
   op.from(Source::CublasLt).numerics({.tf32 = true});
+  add_planned<describe, cuda::plan_gemm_hopper_tf32, cuda::run_gemm_hopper_tf32>(op, Backend::Cuda, "hopper_tf32");
+  op.numerics({.tf32 = true});
   add_planned<describe, cuda::plan_gemm_cublaslt, cuda::run_gemm_cublaslt>(op, Backend::Cuda, "cublaslt");
   op.from(Source::CublasLt);
+  add_planned<describe, cuda::plan_gemm_hopper_parts, cuda::run_gemm_hopper_parts>(op, Backend::Cuda,
+                                                                                   "hopper_in_parts");
   add_planned<describe, cuda::plan_gemm_mma_parts, cuda::run_gemm_mma_parts>(op, Backend::Cuda,
                                                                              "tensor_cores_in_parts");
   add_planned<describe, cuda::plan_gemm_hopper, cuda::run_gemm_hopper>(op, Backend::Cuda, "hopper");
