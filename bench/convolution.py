@@ -58,7 +58,64 @@ def convolution(mode, c, o, size, kernel, stride, layout, n=64, groups=1, dtype=
     return flops, sum(a * b * h * w for a, b, h, w in shapes) * size_of(dtype), make
 
 
+def with_relu(c, o, size, kernel, stride, layout, residual, n=64, dtype="bfloat16"):
+    """relu(convolution + bias, + residual) in one op, beside the ops in turn."""
+    padding = kernel // 2
+    out = (size + 2 * padding - kernel) // stride + 1
+    shapes = [(n, c, size, size), (o, c, kernel, kernel), (n, o, out, out)]
+
+    def make(s):
+        x, weight, other = (s.laid_out(s.randn(*shape, dtype=dtype), LAYOUTS[layout]) for shape in shapes)
+        bias, f = s.randn(o, dtype=dtype), s.m.nn.functional
+        if s.m is strata:
+            return lambda: f.convolution_relu(x, weight, bias, other if residual else None, stride, padding)
+        if residual:
+            return lambda: s.m.relu_(f.conv2d(x, weight, bias, stride, padding).add_(other))
+        return lambda: s.m.relu_(f.conv2d(x, weight, bias, stride, padding))
+
+    size_all = sum(a * b * h * w for a, b, h, w in shapes) + residual * n * o * out * out
+    return 2 * n * out * out * o * c * kernel * kernel, size_all * size_of(dtype), make
+
+
+def norm_relu(c, size, layout, residual, train, n=64, dtype="bfloat16"):
+    """relu(batch_norm + residual) in one op, beside the ops in turn; train: with the gradients."""
+
+    def make(s):
+        x, other, grad = (s.laid_out(s.randn(n, c, size, size, dtype=dtype), LAYOUTS[layout]) for _ in range(3))
+        weight, bias, mean = (s.randn(c, dtype="float32") for _ in range(3))
+        var, f = s.randn(c, dtype="float32").abs(), s.m.nn.functional
+        for t in (x, other, weight, bias):
+            t.requires_grad_(train)
+
+        def forward():
+            if s.m is strata:
+                return f.batch_norm_relu(x, mean, var, weight, bias, other if residual else None, train)
+            y = f.batch_norm(x, mean, var, weight, bias, train)
+            return s.m.relu(y + other if residual else y)
+
+        inputs = [x, weight, bias] + [other] * residual
+        return (lambda: s.m.autograd.grad(forward(), inputs, grad)) if train else forward
+
+    return 0, (2 + residual) * n * c * size * size * size_of(dtype), make
+
+
 CASES = {
+    f"relu bfloat16 {layout} {name}{', residual' * residual}": with_relu(*shape, layout, residual)
+    for layout in LAYOUTS
+    for name, shape in RESNET.items()
+    for residual in (False, True)
+    if shape[0] > 3 and (residual is False or shape[1] >= shape[0])
+}
+CASES |= {
+    f"norm relu bfloat16 {layout} {c}, {size}{', residual' * residual}{', train' * train}": norm_relu(
+        c, size, layout, residual, train
+    )
+    for layout in LAYOUTS
+    for c, size in ((64, 56), (256, 56), (512, 28), (2048, 7))
+    for residual in (False, True)
+    for train in (False, True)
+}
+CASES |= {
     f"bfloat16 {layout} {name}, {mode}": convolution(mode, *shape, layout)
     for layout in LAYOUTS
     for name, shape in RESNET.items()

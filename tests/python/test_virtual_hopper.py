@@ -18,6 +18,9 @@ FILES = {
     "device_attention": "",
     "gemm_compile": "batches_broadcast",
     "gemm_types": "not bad_configurations",
+    "linear_activation": "vgpu or tf32 or one_kernel",
+    "parts_products": "",
+    "convolution_relu": "kernels_of_devices",
 }
 
 

@@ -16,16 +16,21 @@ enum HeuristicMode : int { kHeuristicFallback = 2, kHeuristicA = 3 };
 enum AttributeType : int {
   kTypeHandle = 0,
   kTypeDataType = 1,
+  kTypeBoolean = 2,
   kTypeInt64 = 3,
   kTypeFloat = 4,
   kTypeVoidPointer = 6,
   kTypeConvolutionMode = 7,
   kTypeHeuristicMode = 8,
   kTypeNumericalNote = 11,
+  kTypePointwiseMode = 14,
   kTypeDescriptor = 15,
 };
 
+enum PointwiseMode : int { kPointwiseAdd = 0, kPointwiseRelu = 100 };
+
 enum DescriptorType : int {
+  kDescPointwise = 0,
   kDescConvolution = 1,
   kDescEngine = 2,
   kDescEngineConfig = 3,
@@ -34,12 +39,15 @@ enum DescriptorType : int {
   kDescForward = 10,
   kDescBackwardFilter = 11,
   kDescBackwardData = 12,
+  kDescPointwiseOperation = 13,
   kDescGraph = 15,
   kDescVariantPack = 16,
   kDescTensor = 17,
 };
 
 enum Attribute : int {
+  kPointwiseModeOf = 0,
+  kPointwiseComputeType = 1,
   kConvolutionComputeType = 100,
   kConvolutionMode = 101,
   kConvolutionDilations = 102,
@@ -57,6 +65,10 @@ enum Attribute : int {
   kForwardAlpha = 700,         // then beta, the convolution, w, x, y
   kBackwardDataAlpha = 706,    // then beta, the convolution, w, dx, dy
   kBackwardFilterAlpha = 712,  // then beta, the convolution, dw, x, dy
+  kOperationPointwise = 750,
+  kOperationX = 751,
+  kOperationB = 752,
+  kOperationY = 753,
   kGraphHandle = 800,
   kGraphOperations = 801,
   kTensorAlignment = 900,
@@ -64,6 +76,7 @@ enum Attribute : int {
   kTensorDimensions = 902,
   kTensorStrides = 903,
   kTensorId = 906,
+  kTensorIsVirtual = 907,
   kPackIds = 1000,
   kPackPointers = 1001,
   kPackWorkspace = 1003,

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -20,6 +21,7 @@
 #include "cuda/libs/prepared.h"
 #include "cuda/nn/convolution_order.h"
 #include "cuda/nn/convolution_product.h"
+#include "cuda/nn/convolution_relu.h"
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/runtime/stream.h"
 #include "record/precision.h"
@@ -32,7 +34,7 @@ using namespace cudnn;  // NOLINT: names as in its documentation
 constexpr int64_t kMostConfigs = 64;                  // of engines that are tried, per mode of the heuristics
 constexpr int64_t kMostWorkspace = int64_t{8} << 30;  // an engine that needs more is passed over
 constexpr int64_t kLeastCopied = int64_t{8} << 20;    // bytes for which our copies are faster than cuDNN's
-enum TensorId : int64_t { kBigId = 1, kWeightId, kSmallId };
+enum TensorId : int64_t { kBigId = 1, kWeightId, kSmallId, kOtherId, kBiasId, kFirstVirtualId };
 
 // The key of the cache. All fields have 8 bytes, so that there is no padding. Convolutions of one dimension have a
 // second one of size 1 in front.
@@ -42,7 +44,8 @@ struct Geometry {
   int64_t dims;  // spatial: 2 or 3
   int64_t big[5], weight[5], small[5];
   int64_t stride[3], padding[3], dilation[3];
-  int64_t alignment[3];  // of big, weight and small in bytes, at most 16
+  int64_t alignment[5];  // of big, weight and small in bytes, at most 16; of `other` and the bias, if they are fused
+  int64_t relu, has_other, has_bias;  // fused with the convolution
 };
 
 void check(const Functions& f, Status status, const char* what) {
@@ -85,17 +88,20 @@ class Descriptor {
 
 DataType data_type(DType t) { return t == DType::F16 ? kHalf : t == DType::BF16 ? kBfloat16 : kFloat; }
 
+// A tensor in memory, or a virtual one between two operations, in float.
 Descriptor tensor(const Functions& f, const Geometry& g, const int64_t (&shape)[5], int64_t id) {
   Descriptor t(f, kDescTensor);
   const auto ndim = static_cast<int>(g.dims) + 2;
+  const bool is_virtual = id >= kFirstVirtualId;
   int64_t strides[5];
   set_dense_strides(g.order, ndim, shape, strides);
-  const DataType type = data_type(static_cast<DType>(g.dtype));
+  const DataType type = is_virtual ? kFloat : data_type(static_cast<DType>(g.dtype));
   t.set(kTensorDataType, kTypeDataType, &type);
   t.set(kTensorDimensions, kTypeInt64, shape, ndim);
   t.set(kTensorStrides, kTypeInt64, strides, ndim);
   t.set(kTensorId, id);
-  t.set(kTensorAlignment, g.alignment[id - kBigId]);
+  t.set(kTensorAlignment, is_virtual ? int64_t{16} : g.alignment[id - kBigId]);
+  if (is_virtual) t.set(kTensorIsVirtual, kTypeBoolean, &is_virtual);
   check(f, t.finish(), "describing a tensor");
   return t;
 }
@@ -156,6 +162,7 @@ std::shared_ptr<Prepared> plan_of(const Functions& f, Handle handle, const Geome
 std::vector<Descriptor> graph_of(const Functions& f, Handle handle, const Geometry& g) {
   const auto mode = static_cast<ConvMode>(g.mode);
   std::vector<Descriptor> parts;
+  parts.reserve(24);  // references stay valid
   parts.push_back(tensor(f, g, g.big, kBigId));
   parts.push_back(tensor(f, g, g.weight, kWeightId));
   parts.push_back(tensor(f, g, g.small, kSmallId));
@@ -179,13 +186,53 @@ std::vector<Descriptor> graph_of(const Functions& f, Handle handle, const Geomet
   Descriptor operation(f, kOperations[index]);
   int attribute = kFirst[index];
   for (const float scale : {1.0F, 0.0F}) operation.set(attribute++, kTypeFloat, &scale);  // alpha and beta
-  for (const size_t part : {3, 1, 0, 2}) operation.set(attribute++, parts[part]);  // convolution, weight, big, small
+  // What is done with the sums: bias, `other`, ReLU. Each operation writes a virtual tensor, the last one the result.
+  std::vector<BackendDescriptor> operations;
+  int64_t virtual_id = kFirstVirtualId;
+  size_t sums = 2;
+  if (g.relu) {
+    sums = parts.size();
+    parts.push_back(tensor(f, g, g.small, virtual_id++));
+  }
+  for (const size_t part : {size_t{3}, size_t{1}, size_t{0}, sums}) operation.set(attribute++, parts[part]);
   if (operation.finish()) return {};
+  operations.push_back(operation.handle());
   parts.push_back(std::move(operation));
+  const auto apply = [&](PointwiseMode how, const Descriptor* b, bool is_last) {
+    Descriptor pointwise(f, kDescPointwise), step(f, kDescPointwiseOperation);
+    pointwise.set(kPointwiseModeOf, kTypePointwiseMode, &how);
+    pointwise.set(kPointwiseComputeType, kTypeDataType, &compute);
+    if (pointwise.finish()) return false;
+    size_t to = 2;
+    if (!is_last) {
+      to = parts.size();
+      parts.push_back(tensor(f, g, g.small, virtual_id++));
+    }
+    step.set(kOperationPointwise, pointwise);
+    step.set(kOperationX, parts[sums]);
+    if (b) step.set(kOperationB, *b);
+    step.set(kOperationY, parts[to]);
+    if (step.finish()) return false;
+    sums = to;
+    operations.push_back(step.handle());
+    parts.push_back(std::move(pointwise));
+    parts.push_back(std::move(step));
+    return true;
+  };
+  if (g.relu) {
+    const int64_t bias_shape[5] = {1, g.small[1], 1, 1, 1};
+    for (const auto& [there, id] : {std::pair{g.has_other, kOtherId}, std::pair{g.has_bias, kBiasId}}) {
+      if (!there) continue;
+      const size_t added = parts.size();
+      parts.push_back(id == kOtherId ? tensor(f, g, g.small, id) : tensor(f, g, bias_shape, id));
+      if (!apply(kPointwiseAdd, &parts[added], false)) return {};
+    }
+    if (!apply(kPointwiseRelu, nullptr, true)) return {};
+  }
 
   Descriptor graph(f, kDescGraph);
   graph.set(kGraphHandle, kTypeHandle, &handle);
-  graph.set(kGraphOperations, parts.back());
+  graph.set(kGraphOperations, kTypeDescriptor, operations.data(), static_cast<int64_t>(operations.size()));
   if (graph.finish()) return {};
   parts.push_back(std::move(graph));
   return parts;
@@ -357,6 +404,82 @@ const char* plan_convolution_cudnn_channels_last(const ConvCall& v, Plan& plan) 
   return plan_in(v, Order::ChannelsLast, false, plan);
 }
 
+namespace {
+// Runs a prepared plan with these addresses of the tensors.
+void execute(const Functions& f, const Geometry& g, const Prepared& prepared, const Stream& stream,
+             std::span<const int64_t> ids, std::span<void* const> pointers, void* workspace) {
+  Descriptor pack(f, kDescVariantPack);
+  pack.set(kPackPointers, kTypeVoidPointer, pointers.data(), static_cast<int64_t>(pointers.size()));
+  pack.set(kPackIds, kTypeInt64, ids.data(), static_cast<int64_t>(ids.size()));
+  pack.set(kPackWorkspace, kTypeVoidPointer, &workspace);
+  check(f, pack.finish(), "describing the addresses");
+  const tracing::Span span(tracing::Layer::Runtime, "cudnnBackendExecute");
+  Session& session = Store::get().session(f, g.device);
+  const std::lock_guard hold(session.lock);
+  check(f, f.set_stream(session.handle, stream.handle()), "choosing a stream");
+  check(f, f.execute(session.handle, prepared.plan.handle(), pack.handle()), "a convolution");
+}
+
+Geometry describe_fused(const ConvReluCall& call) {
+  const ConvCall& v = call.convolution;
+  Geometry g = describe(v, Order::ChannelsLast, false);
+  g.relu = 1;
+  g.has_other = static_cast<bool>(call.other);
+  g.has_bias = static_cast<bool>(v.bias);
+  const auto alignment_of = [](const Tensor& t) {
+    return t ? int64_t{1} << std::countr_zero(address(*t) | 16) : int64_t{16};
+  };
+  g.alignment[3] = alignment_of(call.other);
+  g.alignment[4] = alignment_of(v.bias);
+  return g;
+}
+}  // namespace
+
+const char* plan_convolution_relu_cudnn(const ConvReluCall& call, Plan& plan) {
+  const ConvCall& v = call.convolution;
+  if (const char* reason = objection(v, false)) return reason;
+  if (v.big.dtype() == DType::F32) return "for float16 and bfloat16";
+  if (v.shape.dims == 3) return "for one and two dimensions";
+  for (const Tensor* t : {&v.big, &v.small, &call.other})
+    if (*t && !is_dense(**t, Order::ChannelsLast)) return "the tensors are not in channels-last order";
+  if (v.bias && !v.bias->contiguous) return "the bias is not dense";
+  Runtime::gpu(v.small.device()).activate();
+  const Geometry geometry = describe_fused(call);
+  const std::shared_ptr<Prepared> prepared = Store::get().find(*functions(), geometry);
+  if (!prepared) return "cuDNN has no deterministic kernel for this convolution with ReLU";
+  Workspace space(plan);
+  in_order(v.weight, Order::ChannelsLast, space);
+  space.take(static_cast<int64_t>(prepared->workspace), DType::U8);
+  plan.keep(CudnnPlan{geometry, prepared->workspace});
+  return nullptr;
+}
+
+void run_convolution_relu_cudnn(const ConvReluCall& call, const Call& c, const Plan& plan) {
+  const auto p = plan.get<CudnnPlan>();
+  const ConvCall& v = call.convolution;
+  const Functions& f = *functions();
+  const Stream stream = stream_of(v.small.device());
+  stream.gpu().activate();
+  const std::shared_ptr<Prepared> prepared = Store::get().find(f, p.geometry);
+  Workspace space(c);
+  const Tensor weight = in_order(v.weight, Order::ChannelsLast, space);
+  if (weight.get() != v.weight.get()) copy(*weight, *v.weight);
+  const Tensor memory = space.take(static_cast<int64_t>(p.workspace), DType::U8);
+  std::vector<int64_t> ids;
+  std::vector<void*> pointers;
+  const auto name = [&](int64_t id, const Tensor& t) {
+    if (!t) return;
+    ids.push_back(id);
+    pointers.push_back(t->data);
+  };
+  name(kBigId, v.big);
+  name(kWeightId, weight);
+  name(kSmallId, v.small);
+  name(kOtherId, call.other);
+  name(kBiasId, v.bias);
+  execute(f, p.geometry, *prepared, stream, ids, pointers, p.workspace ? memory->data : nullptr);
+}
+
 void run_convolution_cudnn(const ConvCall& v, const Call& c, const Plan& plan) {
   const auto p = plan.get<CudnnPlan>();
   const Functions& f = *functions();
@@ -374,20 +497,8 @@ void run_convolution_cudnn(const ConvCall& v, const Call& c, const Plan& plan) {
     pointers[i] = used[i]->data;
   }
   const Tensor memory = space.take(Shape(std::array{static_cast<int64_t>(p.workspace)}), DType::U8);
-  Descriptor pack(f, kDescVariantPack);
   const int64_t ids[] = {kBigId, kWeightId, kSmallId};
-  void* bytes = p.workspace ? memory->data : nullptr;
-  pack.set(kPackPointers, kTypeVoidPointer, pointers, 3);
-  pack.set(kPackIds, kTypeInt64, ids, 3);
-  pack.set(kPackWorkspace, kTypeVoidPointer, &bytes);
-  check(f, pack.finish(), "describing the addresses");
-  {
-    const tracing::Span span(tracing::Layer::Runtime, "cudnnBackendExecute");
-    Session& session = Store::get().session(f, p.geometry.device);
-    const std::lock_guard hold(session.lock);
-    check(f, f.set_stream(session.handle, stream.handle()), "choosing a stream");
-    check(f, f.execute(session.handle, prepared->plan.handle(), pack.handle()), "a convolution");
-  }
+  execute(f, p.geometry, *prepared, stream, ids, pointers, p.workspace ? memory->data : nullptr);
   for (size_t i = 0; i < 3; ++i)
     if (given[i]->get() == &out && used[i].get() != &out) copy(out, *used[i]);
   if (v.bias) add_bias(out, *v.bias);

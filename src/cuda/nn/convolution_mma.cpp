@@ -6,9 +6,11 @@
 
 #include "cuda/common/axes.h"
 #include "cuda/common/tensors.h"
+#include "cuda/libs/libraries.h"
 #include "cuda/movement/dense.h"
 #include "cuda/nn/convolution_mma_params.h"
 #include "cuda/nn/convolution_order.h"
+#include "cuda/nn/convolution_relu.h"
 #include "cuda/pointwise/pointwise.h"
 #include "cuda/reduce/reduce.h"
 #include "cuda/runtime/stream.h"
@@ -186,7 +188,9 @@ const char* plan_convolution_mma(const ConvCall& v, Plan& plan) {
   return nullptr;
 }
 
-void run_convolution_mma(const ConvCall& v, const Call& c, const Plan& plan) {
+namespace {
+// other: added to the result, if it is defined, before ReLU.
+void run_mma(const ConvCall& v, const Tensor& other, bool relu, const Call& c, const Plan& plan) {
   const auto made = plan.get<MmaPlan>();
   const bool weight = v.mode == ConvMode::Weight;
   ConvMmaParams p = parameters(v);
@@ -206,6 +210,12 @@ void run_convolution_mma(const ConvCall& v, const Call& c, const Plan& plan) {
             static_cast<uint32_t>(p.phases[0] * p.phases[1] * p.phases[2])};
   const Tensor bias = v.bias ? dense(*v.bias, space) : Tensor();
   p.bias = address(bias.get());
+  p.relu = relu;
+  if (other) {
+    const Tensor added = in_order(other, Order::ChannelsLast, space);
+    if (added.get() != other.get()) copy(*added, *other);
+    p.added = address(*added);
+  }
   Tensor partial;
   if (weight) {
     partial = space.take(Shape(std::array{made.parts, out.numel()}), DType::F32);
@@ -218,6 +228,24 @@ void run_convolution_mma(const ConvCall& v, const Call& c, const Plan& plan) {
             static_cast<uint32_t>(mma_shared_bytes(tile)), p);
   if (weight) reduce(Fold::Sum, *partial, 1, DType::F32, *flattened(*target), {}, space);
   if (target.get() != out.get()) copy(*out, *target);
+}
+}  // namespace
+
+void run_convolution_mma(const ConvCall& v, const Call& c, const Plan& plan) { run_mma(v, {}, false, c, plan); }
+
+const char* plan_convolution_relu_mma(const ConvReluCall& call, Plan& plan) {
+  const ConvCall& v = call.convolution;
+  if (v.small.device().type == DeviceType::Cuda && vendor_library(Vendor::Cudnn).library)
+    return "cuDNN and a pointwise kernel are faster";
+  if (const char* reason = plan_convolution_mma(v, plan)) return reason;
+  const auto before = static_cast<int64_t>(plan.workspace);
+  Workspace space(plan);
+  space.take(before, DType::U8);
+  if (call.other) in_order(call.other, Order::ChannelsLast, space);
+  return nullptr;
+}
+void run_convolution_relu_mma(const ConvReluCall& call, const Call& c, const Plan& plan) {
+  run_mma(call.convolution, call.other, true, c, plan);
 }
 
 }  // namespace strata::cuda

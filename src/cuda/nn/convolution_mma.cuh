@@ -115,8 +115,18 @@ template <bool kBf16, bool kForward, int kSize> struct ConvGather : TileProduct<
       const int y0 = r.q0 * p.out_step[0] + d.d0->out_first, y1 = r.q1 * p.out_step[1] + d.d1->out_first,
                 y2 = r.q2 * p.out_step[2] + d.d2->out_first;
       const int position = ((r.image * p.to_size[0] + y0) * p.to_size[1] + y1) * p.to_size[2] + y2;
-      store_eight(reinterpret_cast<uint16_t*>(p.to) + int64_t(position) * p.to_channels + n0 + n, rows + m * kPitch + n,
-                  p.aligned, p.to_channels - n0 - n);
+      const int64_t at = int64_t(position) * p.to_channels + n0 + n;
+      uint16_t* eight = rows + m * kPitch + n;
+      if (p.relu) {
+        const auto* added = reinterpret_cast<const uint16_t*>(p.added);
+#pragma unroll
+        for (int e = 0; e < 8; ++e) {
+          float v = unpack<kBf16>(eight[e]);
+          if (added && n0 + n + e < p.to_channels) v += unpack<kBf16>(added[at + e]);
+          eight[e] = uint16_t(pack<kBf16>(v < 0 ? 0 : v, 0.f));  // NaN stays NaN
+        }
+      }
+      store_eight(reinterpret_cast<uint16_t*>(p.to) + at, eight, p.aligned, p.to_channels - n0 - n);
     }
   }
 

@@ -20,6 +20,8 @@ struct ConvMmaDim {
 // positions of `from` and `other` start at multiples of 16 bytes.
 struct ConvMmaParams {
   uint64_t from, other, to, bias;  // bias may be 0
+  uint64_t added;                  // to the rounded result, in the order of `to`; may be 0
+  int32_t relu;                    // of the sum
   ConvMmaDim dims[3][kConvPhases];
   int32_t phases[3];
   int32_t images, from_size[3], to_size[3], stride[3], out_step[3], kernel[3];

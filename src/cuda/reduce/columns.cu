@@ -202,7 +202,13 @@ template <class T, Types kTypes, bool kGrad> __device__ __forceinline__ void aff
   if (at.begin == at.end) return;
   const ChannelFactors<T, 8> of(p, at.first);
   T slope[8];
-  if (kGrad) ChannelFactors<T, 8>::get(p.slope, TagOf<T>::value, at.first, slope);
+  if (kGrad && !p.adds) ChannelFactors<T, 8>::get(p.slope, TagOf<T>::value, at.first, slope);
+  T factor[8];
+#pragma unroll
+  for (int j = 0; j < 8; ++j) {
+    factor[j] = p.adds ? T(1) : of.scale[j];
+    if (kGrad && p.adds) slope[j] = of.scale[j];
+  }
   for (int64_t row = at.begin + at.group; row < at.end; row += int64_t(kFlight) * at.groups) {
     const auto place = [&](int i) { return (row + int64_t(i) * at.groups) * p.channels + at.first; };
     const auto has = [&](int i) { return row + int64_t(i) * at.groups < at.end; };
@@ -219,7 +225,13 @@ template <class T, Types kTypes, bool kGrad> __device__ __forceinline__ void aff
     for (int i = 0; i < kFlight; ++i)
 #pragma unroll
       for (int j = 0; j < 8; ++j) v[i][j] = times(v[i][j] - of.center[j], j);
-    if (kGrad) g.each(p.grad_type, [&](int i, int j, T e) { v[i][j] += e * of.scale[j]; });
+    if (kGrad) g.each(p.grad_type, [&](int i, int j, T e) { v[i][j] += e * factor[j]; });
+    if (p.relu) {
+#pragma unroll
+      for (int i = 0; i < kFlight; ++i)
+#pragma unroll
+        for (int j = 0; j < 8; ++j) v[i][j] = v[i][j] < T(0) ? T(0) : v[i][j];  // NaN stays NaN
+    }
 #pragma unroll
     for (int i = 0; i < kFlight; ++i)
       if (has(i)) store_eight<T, false>(const_cast<void*>(element(p.out, p.out_type, place(i))), p.out_type, v[i]);

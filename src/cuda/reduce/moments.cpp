@@ -232,6 +232,11 @@ void batch_norm(const BatchNorm& b, Workspace& workspace) {
   static const Function last[] = {{"moments", "batch_norm_f32"}, {"moments", "batch_norm_f64"}};
   const TensorImpl& x = b.x;
   if (x.numel == 0) return;
+  const auto apply_to = [&](ChannelParams p) {
+    p.adds = b.other != nullptr;
+    p.relu = b.relu;
+    apply(p, x, b.other, b.y);
+  };
   if (!b.mean) {
     if (workspace.planning()) return;
     ChannelParams p{};
@@ -245,7 +250,7 @@ void batch_norm(const BatchNorm& b, Workspace& workspace) {
     p.bias = address(b.bias);
     p.bias_type = tag(b.bias);
     p.eps = b.eps;
-    return apply(p, x, nullptr, b.y);
+    return apply_to(p);
   }
   FinishParams f = fold(kernels[wide(x)], column_moments(), channel_plan(x), {}, x, nullptr, workspace);
   const Affine affine(x, workspace);
@@ -264,7 +269,7 @@ void batch_norm(const BatchNorm& b, Workspace& workspace) {
   f.eps = b.eps;
   affine.put(f);
   finish(last[wide(x)], f, x.device);
-  apply(factors_of(f), x, nullptr, b.y);
+  apply_to(factors_of(f));
 }
 
 void batch_norm_backward(const TensorImpl& grad, const TensorImpl& x, const TensorImpl* weight, const TensorImpl& mean,

@@ -285,20 +285,24 @@ template <class T> __device__ __forceinline__ void channels(const ChannelParams&
   }
   const ChannelFactors<T, 1> of(p, c);
   const T center = of.center[0], scale = of.scale[0], shift = of.shift[0];  // x and center may be large: subtract first
-  const T slope = p.grad ? reinterpret_cast<const T*>(p.slope)[c] : T(0);
+  const T slope = !p.grad ? T(0) : p.adds ? scale : reinterpret_cast<const T*>(p.slope)[c];
+  const T factor = p.adds ? T(1) : scale;
+  const auto result = [&](T d, T g) {
+    const T y = p.grad ? g * factor + d * slope + shift : d * scale + shift;
+    return p.relu && y < T(0) ? T(0) : y;  // NaN stays NaN
+  };
   void* const to = const_cast<void*>(element(p.out, p.out_type, i));
   if (p.vectors) {
-    T x[8], g[8];
+    T x[8], g[8] = {};
     load_eight<T>(element(p.x, p.x_type, i), p.x_type, x);
     if (p.grad) load_eight<T>(element(p.grad, p.grad_type, i), p.grad_type, g);
 #pragma unroll
-    for (int j = 0; j < 8; ++j)
-      x[j] = p.grad ? g[j] * scale + (x[j] - center) * slope + shift : (x[j] - center) * scale + shift;
+    for (int j = 0; j < 8; ++j) x[j] = result(x[j] - center, g[j]);
     store_eight<T>(to, p.out_type, x);
   } else {
     const T x = load<T>(element(p.x, p.x_type, i), p.x_type);
     const T g = p.grad ? load<T>(element(p.grad, p.grad_type, i), p.grad_type) : T(0);
-    store<T>(to, p.out_type, p.grad ? g * scale + (x - center) * slope + shift : (x - center) * scale + shift);
+    store<T>(to, p.out_type, result(x - center, g));
   }
 }
 }  // namespace

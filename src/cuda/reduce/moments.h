@@ -25,6 +25,8 @@ struct BatchNorm {
   const TensorImpl *weight, *bias, *running_mean, *running_var;
   const TensorImpl *mean, *rstd;  // results in training; null: the running statistics are used
   double momentum, eps;
+  const TensorImpl* other = nullptr;  // added to the result, with its strides
+  bool relu = false;                  // of the sum
 };
 void batch_norm(const BatchNorm& b, Workspace& workspace);
 void batch_norm_backward(const TensorImpl& grad, const TensorImpl& x, const TensorImpl* weight, const TensorImpl& mean,

@@ -34,8 +34,8 @@ struct FinishParams {
   double momentum, eps;
 };
 
-// With d = x - center[c]: out = d * scale[c] + shift[c], or with a gradient g: g * scale[c] + d * slope[c] + shift[c];
-// x is [n, c, s] or, for columns.cu, rows of channels [rows, c].
+// With d = x - center[c]: out = d * scale[c] + shift[c], or with a gradient g: g * scale[c] + d * slope[c] + shift[c]. If
+// `adds`, g is a tensor to be added to the former; if `relu`, negative results become 0. x is [n, c, s] or, for columns.cu, rows of channels [rows, c].
 struct ChannelParams {
   uint64_t x, grad, out, center, scale, slope, shift;
   int32_t x_type, grad_type, out_type, vectors;
@@ -50,6 +50,7 @@ struct ChannelParams {
   int32_t mean_type, variance_type, weight_type, bias_type;
   uint64_t mean, variance, weight, bias;
   double eps;
+  int32_t adds, relu;
 };
 
 }  // namespace strata::cuda

@@ -151,6 +151,15 @@ struct ChannelOrder {
   void finish(const Tensor& result) const {
     if (out.get() != result.get()) copy_values(*result, *out);
   }
+  // A tensor of the shape of x with the strides of x, aligned alike, or contiguous.
+  Tensor like_input(const Tensor& g, const TensorImpl& x, Workspace& w) const {
+    if (!rows) return dense(g, w);
+    if (std::equal(g->strides, g->strides + g->ndim, x.strides) && cuda::channels_in_rows(*g)) return alias(*g);
+    Tensor ordered = w.take(g.shape(), g.dtype());
+    ordered->set_strides_like(x);
+    if (!w.planning()) copy_values(*ordered, *g);
+    return ordered;
+  }
 };
 struct DeviceInputs {
   ChannelOrder order;
@@ -163,9 +172,10 @@ struct DeviceInputs {
         var(dense(a.share_running_var(), w)) {}
 };
 // A kernel writes running statistics in place: if they are not contiguous, a copy is written back afterwards.
-void batch_norm_on_device(const Call& c, Workspace& workspace) {
+void batch_norm_on_device(const Call& c, Workspace& workspace, const TensorImpl* other = nullptr, bool relu = false) {
   const args::native_batch_norm a(c);
   const DeviceInputs in(c, a, workspace);
+  const Tensor added = other ? in.order.like_input(alias(*other), a.input(), workspace) : Tensor();
   const bool training = a.training();
   cuda::batch_norm({.x = *in.order.x,
                     .y = *in.order.out,
@@ -176,7 +186,9 @@ void batch_norm_on_device(const Call& c, Workspace& workspace) {
                     .mean = training ? c.outs[1].get() : nullptr,
                     .rstd = training ? c.outs[2].get() : nullptr,
                     .momentum = a.momentum(),
-                    .eps = a.eps()},
+                    .eps = a.eps(),
+                    .other = added.get(),
+                    .relu = relu},
                    workspace);
   if (workspace.planning()) return;
   const auto put_back = [&](const TensorImpl* running, const Tensor& now) {
@@ -192,19 +204,10 @@ struct DeviceGradInputs {
   Tensor grad, weight, mean, rstd;
   DeviceGradInputs(const Call& c, const args::batch_norm_backward& a, Workspace& w)
       : order(a.share_input(), c.outs[0], w),
-        grad(in_order(a.share_grad(), a.input(), w)),
+        grad(order.like_input(a.share_grad(), a.input(), w)),
         weight(dense(a.share_weight(), w)),
         mean(dense(a.share_mean(), compute_type(a.input().dtype), w)),
         rstd(dense(a.share_rstd(), compute_type(a.input().dtype), w)) {}
-  // The gradient with the strides of x, aligned alike, or contiguous.
-  Tensor in_order(const Tensor& g, const TensorImpl& x, Workspace& w) const {
-    if (!order.rows) return dense(g, w);
-    if (std::equal(g->strides, g->strides + g->ndim, x.strides) && cuda::channels_in_rows(*g)) return alias(*g);
-    Tensor ordered = w.take(g.shape(), g.dtype());
-    ordered->set_strides_like(x);
-    if (!w.planning()) copy_values(*ordered, *g);
-    return ordered;
-  }
 };
 void batch_norm_backward_on_device(const Call& c, Workspace& workspace) {
   const DeviceGradInputs in(c, args::batch_norm_backward(c), workspace);
@@ -247,9 +250,8 @@ void plain_batch_norm_backward(const Call& c) {  // grad, input, weight, mean, r
 }
 
 // Composed of other ops, for double gradients and for given statistics.
-Grads batch_norm_graph_grads(const GradContext& c, const Tensor& g) {
-  const grads::native_batch_norm a(c);
-  grads::native_batch_norm::Result out;
+template <class View> typename View::Result batch_norm_graph_grads(const View& a, const Tensor& g) {
+  typename View::Result out;
   const Tensor x = a.input(), weight = a.has_weight() ? a.weight() : Tensor();
   const auto dims = all_but_channels(x.dim());
   const bool training = a.training();
@@ -275,13 +277,12 @@ Grads batch_norm_graph_grads(const GradContext& c, const Tensor& g) {
   }
   return out;
 }
-Grads grad_batch_norm(const GradContext& c, const Tensor& g) {
-  const grads::native_batch_norm a(c);
+template <class View> typename View::Result grad_batch_norm(const View& a, const Tensor& g) {
   const bool training = a.training();
-  if (!training) return batch_norm_graph_grads(c, g);
-  grads::native_batch_norm::Result out;
+  if (!training) return batch_norm_graph_grads(a, g);
+  typename View::Result out;
   const Tensor x = a.input(), weight = a.has_weight() ? a.weight() : Tensor();
-  const auto all = _batch_norm_backward(g, x, weight, c.result(1), c.result(2));
+  const auto all = _batch_norm_backward(g, x, weight, a.result(1), a.result(2));
   out.input = all[0];
   if (a.has_weight() && a.needs_weight()) out.weight = all[1];
   if (a.has_bias() && a.needs_bias()) out.bias = all[2];
@@ -307,12 +308,14 @@ STRATA_OP(native_batch_norm,
   .infer(infer_batch_norm)
   .kernel("channels", run_batch_norm)
   .kernel("reference", plain_batch_norm)
-  .cuda("channels", batch_norm_on_device)
+  .cuda("channels", [](const Call& c, Workspace& w) { batch_norm_on_device(c, w); })
   .saves({"input", "weight", "running_mean", "running_var"})
   .saves_result({1, 2})
   .no_grad_outputs({1, 2})
-  .grad(grad_batch_norm)
-  .grad_for_graph(batch_norm_graph_grads)
+  .grad([](const grads::native_batch_norm& c, const Tensor& g) -> Grads { return grad_batch_norm(c, g); })
+  .grad_for_graph([](const grads::native_batch_norm& c, const Tensor& g) -> Grads {
+    return batch_norm_graph_grads(c, g);
+  })
   .samples({"f(3,4), f(4), f(4), None, None, True, 0.1, 1e-5", "f(2,3,4), None, None, None, None, True, 0.1, 1e-5",
             "!f(3,4), f(4), f(4), f(4), p(4), True, 0.1, 1e-5"});
 
@@ -343,6 +346,105 @@ STRATA_OP(batch_norm,
   .error("f(2,3), None, None", ErrorKind::Runtime, "must be given in evaluation mode")
   .error("f(2,3), None, None, training=True, eps=0.0", ErrorKind::Value, "positive during training")
   .error("f(2,3), f(3), p(3), eps=-1.0", ErrorKind::Value, "non-negative");
+
+namespace {
+// The norm that is part of the call.
+Args norm_args(const Call& c) {
+  const args::batch_norm_relu_core a(c);
+  return Args(a.share_input(), a.share_weight(), a.share_bias(), a.share_running_mean(), a.share_running_var(),
+              a.training(), a.momentum(), a.eps());
+}
+void check_other(const Call& c) {
+  const args::batch_norm_relu_core a(c);
+  if (!a.has_other()) return;
+  STRATA_CHECK(a.other()->same_shape(a.input()) && a.other()->dtype == a.input().dtype, Runtime,
+               "batch_norm_relu: other must have the shape and dtype of the input, {} of {}, but got {} of {}",
+               to_string(a.input().sizes()), name_of(a.input().dtype), to_string(a.other()->sizes()),
+               name_of(a.other()->dtype));
+}
+void run_batch_norm_relu(const Call& c) {
+  const args::batch_norm_relu_core a(c);
+  const autograd::NoGrad no_grad;
+  run_batch_norm(Call{op_native_batch_norm, norm_args(c), c.outs});
+  const Tensor out = alias(*c.outs[0]);
+  out->keep_version(0);
+  if (a.has_other()) add_(out, a.share_other());
+  relu_(out);
+}
+void plain_batch_norm_relu(const Call& c) {
+  const args::batch_norm_relu_core a(c);
+  const autograd::NoGrad no_grad;
+  Tensor outs[] = {empty(c.outs[0].shape(), DType::F64, c.outs[0].device()), c.outs[1], c.outs[2]};
+  plain_batch_norm(Call{op_native_batch_norm, norm_args(c), outs});
+  cpu::copy_reference(*c.outs[0], *relu(a.has_other() ? add(outs[0], wide(a.share_other())) : outs[0]));
+}
+// The gradient of the sum that ReLU gets; it is that of `other`, too.
+template <class Result> Grads with_other(Result out, const grads::batch_norm_relu_core& a, const Tensor& passed) {
+  if (a.has_other() && a.needs_other()) out.other = passed;
+  return out;
+}
+}  // namespace
+
+STRATA_OP(
+  batch_norm_relu_core,
+  "_batch_norm_relu(Tensor input, Tensor? weight, Tensor? bias, Tensor(a!:training)? running_mean, "
+  "Tensor(b!:training)? running_var, Tensor? other, bool training, float momentum, float eps) -> (Tensor, Tensor, "
+  "Tensor)")
+  .doc(
+    "relu(native_batch_norm(input, ...) + other), with the mean and the reciprocal standard deviation of each channel.")
+  .helper()
+  .no_out()
+  .dtypes(kFloatingTypes)
+  .infer([](const Call& c) {
+    infer_batch_norm(Call{op_native_batch_norm, norm_args(c), c.outs});
+    check_other(c);
+  })
+  .kernel("channels", run_batch_norm_relu)
+  .kernel("reference", plain_batch_norm_relu)
+  .cuda("channels",
+        [](const Call& c, Workspace& w) {
+          const Args norm = norm_args(c);
+          const TensorImpl* other = args::batch_norm_relu_core(c).other();
+          batch_norm_on_device(Call{op_native_batch_norm, norm, c.outs, c.workspace}, w, other, true);
+        })
+  .saves({"input", "weight", "running_mean", "running_var"})
+  .saves_result({0, 1, 2})
+  .no_grad_outputs({1, 2})
+  .grad([](const grads::batch_norm_relu_core& c, const Tensor& g) -> Grads {
+    const Tensor passed = threshold_backward(g, c.result(0), 0);
+    return with_other(grad_batch_norm(c, passed), c, passed);
+  })
+  .grad_for_graph([](const grads::batch_norm_relu_core& c, const Tensor& g) -> Grads {
+    const Tensor passed = threshold_backward(g, c.result(0), 0);
+    return with_other(batch_norm_graph_grads(c, passed), c, passed);
+  })
+  .samples({"f(3,4), f(4), f(4), None, None, f(3,4), True, 0.1, 1e-5",
+            "f(2,3,4), None, None, None, None, None, True, 0.1, 1e-5",
+            "f(2,3,4), f(3), f(3), f(3), p(3), f(2,3,4), False, 0.1, 1e-5",
+            "!f(3,4), f(4), f(4), f(4), p(4), f(3,4), True, 0.1, 1e-5"})
+  .error("f(3,4), f(4), f(4), None, None, f(4), True, 0.1, 1e-5", ErrorKind::Runtime, "shape and dtype of the input");
+
+STRATA_OP(batch_norm_relu,
+          "nn.functional.batch_norm_relu(Tensor input, Tensor(a!:training)? running_mean, Tensor(b!:training)? "
+          "running_var, Tensor? weight=None, Tensor? bias=None, Tensor? other=None, bool training=False, float "
+          "momentum=0.1, float eps=1e-5) -> Tensor")
+  .no_grad_inputs({"running_mean", "running_var"})
+  .doc("relu(batch_norm(input, ...) + other), in one pass over the input after that for its statistics.")
+  .dtypes(kFloatingTypes)
+  .composite([](const Tensor& input, const Tensor& running_mean, const Tensor& running_var, const Tensor& weight,
+                const Tensor& bias, const Tensor& other, bool training, double momentum, double eps) {
+    const bool plain = input.dim() < 2 || input.numel() == 0 || !(eps > 0);
+    if (training && !plain) check_enough(input);
+    if (!plain)
+      return _batch_norm_relu(input, weight, bias, running_mean, running_var, other, training, momentum, eps)[0];
+    const Tensor normed =
+      nn::functional::batch_norm(input, running_mean, running_var, weight, bias, training, momentum, eps);
+    return relu(other ? add(normed, other) : normed);
+  })
+  .samples({"f(3,4), None, None, f(4), f(4), f(3,4), True", "f(2,3,4,5), f(3), p(3), f(3), f(3)",
+            "!f(3,4), f(4), p(4), f(4), f(4), f(3,4), True"})
+  .error("f(2,3), None, None", ErrorKind::Runtime, "must be given in evaluation mode")
+  .error("f(1,3), None, None, training=True", ErrorKind::Value, "more than 1 value per channel");
 
 STRATA_OP(batch_norm_backward,
           "_batch_norm_backward(Tensor grad, Tensor input, Tensor? weight, Tensor mean, Tensor rstd) -> (Tensor, "

@@ -13,6 +13,7 @@
 #include "cuda/nn/convolution_mma.h"
 #include "cuda/nn/convolution_product.h"
 #include "ops/layout.h"
+#include "ops/nn/convolution_call.h"
 #include "ops/nn/spread.h"
 #include "ops/planned.h"
 #include "strata/args/nn/convolution.h"
@@ -130,11 +131,6 @@ const char* convolution_ready(const Call& c) {
   return cpu::conv_onednn_ready(s.shape, s.mode, *s.big, *s.weight, *s.small, s.bias != nullptr);
 }
 
-cuda::ConvCall device_call(const Call& c) {
-  const args::convolution a(c);
-  const Sides s(c);
-  return {s.shape, s.mode, s.big, s.weight, s.small, a.share_bias()};
-}
 Grads grad_convolution(const GradContext& c, const Tensor& g) {
   const grads::convolution arg(c);
   grads::convolution::Result out;
@@ -223,6 +219,12 @@ template <auto describe> void add_device_kernels(OpRecord& op) {
 }
 }  // namespace
 
+cuda::ConvCall convolution_call(const Call& c) {
+  const args::convolution a(c);
+  const Sides s(c);
+  return {s.shape, s.mode, s.big, s.weight, s.small, a.share_bias()};
+}
+
 STRATA_OP(convolution,
           "convolution(Tensor input, Tensor weight, Tensor? bias, int[] stride, int[] padding, int[] dilation, bool "
           "transposed, int[] output_padding, int groups) -> Tensor")
@@ -277,7 +279,7 @@ STRATA_OP(convolution,
                    "convolution: a transposed convolution takes its bias through conv_transpose1d, 2d, 3d");
             cpu::conv_reference(s.shape, s.mode, s.big, s.weight, s.small, s.bias);
           })
-  .with(add_device_kernels<device_call>)
+  .with(add_device_kernels<convolution_call>)
   .saves({"input", "weight"})
   .grad(grad_convolution)
   .autocast_cuda(Autocast::Lower)
