@@ -41,6 +41,7 @@
 #include "nn/transformer.h"
 #include "nn/utils.h"
 #include "onnx/network.h"
+#include "onnx/save.h"
 #include "ops/creation/from_values.h"
 #include "ops/indexing/expression.h"
 #include "ops/linalg/sparse_compressed.h"

@@ -1,9 +1,11 @@
 // The bindings of strata.export: graphs as capsules.
 #include "compile/capture.h"
 #include "compile/passes.h"
+#include "onnx/save.h"
 #include "python/binding.h"
 #include "python/capsule.h"
 #include "python/control_flow.h"
+#include "python/files.h"
 #include "python/kernels.h"
 
 namespace strata::python {
@@ -59,6 +61,40 @@ PyObject* graph_capture(PyObject*, PyObject* args) {
       return tensors_of(result.get(), "capture");
     };
     return capsule(graph::capture(program, tensors_of(inputs, "capture"), options));
+  });
+}
+PyObject* graph_onnx(PyObject*, PyObject* args) {
+  PyObject *g, *path, *inputs, *outputs;
+  long long opset;
+  int external;
+  if (!PyArg_ParseTuple(args, "OOOOLp", &g, &path, &inputs, &outputs, &opset, &external)) return nullptr;
+  return guarded([&]() -> PyObject* {
+    const graph::Graph& graph = inside<graph::Graph>(g);
+    const auto texts = [](PyObject* list) {
+      const Object given = sequence_of(list, "expected a list of names");
+      std::vector<std::string> names;
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(given.get()); ++i)
+        names.push_back(text_of(PySequence_Fast_GET_ITEM(given.get(), i), "the name of a value"));
+      return names;
+    };
+    const onnx::SaveOptions options{texts(inputs), texts(outputs), opset, external != 0};
+    if (path == Py_None) {
+      const std::string bytes = onnx::to_bytes(graph, options);
+      return need(PyBytes_FromStringAndSize(bytes.data(), static_cast<Py_ssize_t>(bytes.size())));
+    }
+    Path where;
+    if (!PyUnicode_FSConverter(path, &where.bytes)) throw PythonError{};
+    const WithoutGil free;
+    onnx::save(graph, where.text(), options);
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* graph_onnx_missing(PyObject*, PyObject* g) {
+  return guarded([&]() -> PyObject* {
+    Object list(need(PyList_New(0)));
+    for (const std::string& name : onnx::records_without_export(inside<graph::Graph>(g)))
+      append(list, PyUnicode_FromStringAndSize(name.data(), static_cast<Py_ssize_t>(name.size())));
+    return list.release();
   });
 }
 // (graph, inputs) -> outputs
@@ -200,6 +236,10 @@ PyMethodDef graph_functions[] = {
   {"_graph_generalize", graph_generalize, METH_VARARGS,
    "_graph_generalize(graphs, points, dims, axes): one graph for all sizes."},
   {"_graph_text", graph_text, METH_O, "The graph as text, a line per node."},
+  {"_graph_onnx", graph_onnx, METH_VARARGS,
+   "_graph_onnx(graph, path or None, input names, output names, opset, external): writes a model; None: returns its "
+   "bytes."},
+  {"_graph_onnx_missing", graph_onnx_missing, METH_O, "The names of the records that a model of ONNX cannot have."},
   {"_graph_json", graph_json, METH_O, "The graph as JSON, without the values of its states."},
   {"_graph_from_json", graph_from_json, METH_VARARGS, "_graph_from_json(text, states): the graph."},
   {"_graph_pass", graph_pass, METH_VARARGS,

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include "onnx/network.h"
+#include "onnx/save.h"
 #include "onnx/tensor_data.h"
 #include "python/binding.h"
 #include "python/files.h"
@@ -242,6 +243,14 @@ PyObject* list_ops(PyObject*, PyObject*) {
     return list.release();
   });
 }
+// _onnx_exported(): the names of records that can be written
+PyObject* list_exported(PyObject*, PyObject*) {
+  return guarded([&]() -> PyObject* {
+    Object list(need(PyList_New(0)));
+    for (const std::string& name : onnx::exported_records()) append(list, text_object(name));
+    return list.release();
+  });
+}
 // _onnx_tensor(bytes of a TensorProto): a value
 PyObject* tensor_from_proto(PyObject*, PyObject* data) {
   return guarded([&]() -> PyObject* {
@@ -257,12 +266,10 @@ PyObject* tensor_from_proto(PyObject*, PyObject* data) {
 }
 }  // namespace
 
-PyMethodDef onnx_functions[] = {{"_onnx_load", load, METH_VARARGS, nullptr},
-                                {"_onnx_run", run, METH_VARARGS, nullptr},
-                                {"_onnx_describe", describe, METH_O, nullptr},
-                                {"_onnx_register", register_function, METH_VARARGS, nullptr},
-                                {"_onnx_ops", list_ops, METH_NOARGS, nullptr},
-                                {"_onnx_tensor", tensor_from_proto, METH_O, nullptr},
-                                {nullptr, nullptr, 0, nullptr}};
+PyMethodDef onnx_functions[] = {
+  {"_onnx_load", load, METH_VARARGS, nullptr},          {"_onnx_run", run, METH_VARARGS, nullptr},
+  {"_onnx_describe", describe, METH_O, nullptr},        {"_onnx_register", register_function, METH_VARARGS, nullptr},
+  {"_onnx_ops", list_ops, METH_NOARGS, nullptr},        {"_onnx_exported", list_exported, METH_NOARGS, nullptr},
+  {"_onnx_tensor", tensor_from_proto, METH_O, nullptr}, {nullptr, nullptr, 0, nullptr}};
 
 }  // namespace strata::python

@@ -7,6 +7,7 @@
 
 #include "strata/strata.h"
 #include "tests/expect_error.h"
+#include "tests/temp_folder.h"
 
 namespace strata {
 namespace {
@@ -40,6 +41,19 @@ TEST(OnnxNetwork, UsesOpsOfTheUser) {
 
 TEST(OnnxNetwork, RefusesExternalDataOutsideOfItsFolder) {
   EXPECT_ERROR(Runtime, "leads out of the folder", onnx::load(kCorpus + "external"));
+}
+
+TEST(OnnxSave, WritesWhatItReadsBack) {
+  nn::Sequential layers(nn::Linear(4, 8), nn::ReLU(), nn::Linear(8, 2));
+  const Tensor x = randn({3, 4});
+  const auto program = [&](const std::vector<Tensor>& in) { return std::vector<Tensor>{layers(in[0])}; };
+  autograd::NoGrad off;
+  const graph::Graph captured = graph::capture(program, {x}, {.input_names = {"x"}});
+  const testing::TempFolder folder;
+  onnx::save(captured, folder / "m.onnx", {.output_names = {"y"}, .external_data = true});
+  const auto network = onnx::load(folder / "m.onnx");
+  EXPECT_EQ(network->outputs()[0].name, "y");
+  EXPECT_TRUE(network->run(onnx::Values{x})[0].tensor.equal(layers(x)));
 }
 
 TEST(OnnxNetwork, CorpusIsReadOrRefused) {

@@ -14,6 +14,8 @@ TENSOR = object()  # in the place of a tensor among the leaves of the results
 class Capture:
     """A program with its arguments. graph() captures it; then out_spec has the tree of its results."""
 
+    composites = True  # whether ops that are made of others are captured as themselves
+
     def __init__(self, mod, args, kwargs):
         self.mod = mod
         module = mod if isinstance(mod, Module) else None
@@ -50,7 +52,7 @@ class Capture:
 
         set_rng_state(self._rng)
         inputs = [t.detach().clone() for t in tensors]  # objects of their own: one tensor may be given twice
-        return _C._graph_capture(program, inputs, list(self.states.items()), self.names, False, True)
+        return _C._graph_capture(program, inputs, list(self.states.items()), self.names, False, self.composites)
 
     def _for_all_sizes(self, varying):
         def captured(point):

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from .. import _C
 from ..nn.module import Module
+from ._export import export
 from ._values import NAMES, to_value
 
-__all__ = ["Model", "Value", "load", "ops", "register"]
+__all__ = ["Model", "Value", "export", "load", "ops", "register"]
 
 
 class Value(NamedTuple):
