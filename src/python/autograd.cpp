@@ -12,6 +12,19 @@
 #include <frameobject.h>
 
 namespace strata::python {
+std::vector<Tensor> tensors_of(PyObject* o, const char* who) {
+  std::vector<Tensor> list;
+  if (!o || o == Py_None) return list;
+  if (is_tensor(o)) return {tensor_of(o)};
+  Object items(PySequence_Fast(o, "expected a Tensor or a sequence of Tensors"));
+  need(items.get());
+  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
+    PyObject* item = PySequence_Fast_GET_ITEM(items.get(), i);
+    list.push_back(item == Py_None ? Tensor() : require_tensor(item, who));
+  }
+  return list;
+}
+
 namespace {
 
 // A Python object that C++ may release from any thread.
@@ -33,19 +46,6 @@ class Shared {
 std::string innermost_line() {
   const std::string line = python_line(false);
   return line.empty() ? line : "  " + line;
-}
-
-std::vector<Tensor> tensors_of(PyObject* o, const char* who) {
-  std::vector<Tensor> list;
-  if (!o || o == Py_None) return list;
-  if (is_tensor(o)) return {tensor_of(o)};
-  Object items(PySequence_Fast(o, "expected a Tensor or a sequence of Tensors"));
-  need(items.get());
-  for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(items.get()); ++i) {
-    PyObject* item = PySequence_Fast_GET_ITEM(items.get(), i);
-    list.push_back(item == Py_None ? Tensor() : require_tensor(item, who));
-  }
-  return list;
 }
 
 template <auto flag> PyObject* set_mode(PyObject*, PyObject* on) {

@@ -1,4 +1,4 @@
-// A call of backward() or grad() from Python, and the functions to call when the outermost one ends.
+// A call of backward() or grad() from Python: its tensors, and the functions to call when the outermost one ends.
 #pragma once
 #include <utility>
 #include <vector>
@@ -6,6 +6,9 @@
 #include "python/binding.h"
 
 namespace strata::python {
+
+// Of a tensor, or of a sequence of tensors, of which some may be None; nothing for None.
+std::vector<Tensor> tensors_of(PyObject* o, const char* who);
 
 // Counts nested calls on this thread; an error drops the functions that have not been called.
 class BackwardPass {

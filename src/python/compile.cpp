@@ -4,6 +4,7 @@
 #include "compile/tape.h"
 #include "cuda/pointwise/fused.h"
 #include "dispatch/deferred.h"
+#include "python/backward_pass.h"
 #include "python/binding.h"
 #include "python/overrides.h"
 

@@ -43,11 +43,14 @@ def test_tf32_kernels_are_candidates_only_if_allowed():
         return {kernel: reason for _, kernel, reason in lines if "tf32" in kernel}
 
     before = reasons()
-    assert all("TF32 is off" in r for r in before.values()) and set(before) == {"cublaslt_tf32", "cudnn_tf32"}
+    assert set(before) == {"cublaslt_tf32", "hopper_tf32", "cudnn_tf32"}
+    assert all("TF32 is off" in r for r in before.values())
     try:
         strata.set_float32_matmul_precision("high")
         strata.backends.cudnn.allow_tf32 = True
-        assert all("runs on device cuda" in r for r in reasons().values())  # the next objection
+        after = reasons()  # the next objections
+        assert after.pop("hopper_tf32") == "for GPUs of compute capability 9.0 (Hopper)"
+        assert all("runs on device cuda" in r for r in after.values())
     finally:
         strata.set_float32_matmul_precision("highest")
         strata.backends.cudnn.allow_tf32 = False
