@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import strata
 from gpu_tensors import DEVICE
+from processes import run as run_process
 from strata import gemm
 
 F = strata.nn.functional
@@ -264,3 +265,20 @@ def test_tiles_of_all_types():
         kernel = gemm.compile(dtype, tile=tile, stages=2, tf32=dtype == strata.float32, out_dtype=strata.float32)
         a, b = integers(rng, 77, 150, dtype=dtype), integers(rng, 150, 101, dtype=dtype)
         exactly(kernel(a, b), wide(a) @ wide(b), strata.float32)
+
+
+def test_older_gpus_say_what_is_missing():
+    code = """
+import strata
+x = strata.ones(64, 64, dtype=strata.float16, device="vgpu")
+for f in (strata.mm, strata.nn.functional.linear_activation):
+    lines = {name: reason for _, name, reason in strata.explain(f, x, x)}
+    print(*(lines[name] for name in ("tensor_cores", "compiled") if name in lines), sep="\\n")
+try:
+    strata.gemm.compile(strata.float16)(x, x)
+except NotImplementedError as error:
+    print(error)
+"""
+    lines = run_process(code, {"STRATA_VGPU_DEVICES": "turing"}).splitlines()
+    assert len(lines) >= 3 and lines[:2] == ["for GPUs of compute capability 8.0 and newer"] * 2
+    assert "needs a GPU of compute capability 8.0 or newer" in lines[-1] and lines[-1].endswith("has 7.5")

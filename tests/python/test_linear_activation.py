@@ -69,6 +69,15 @@ def test_one_kernel_computes_both_on_devices():
         close(F.linear_activation(*given, "gelu"), want, x.dtype)
 
 
+@pytest.mark.parametrize("device", ["cpu", DEVICE])
+def test_biases_of_one_element(device):
+    x = strata.ones(3, 4, dtype=strata.bfloat16, device=device)
+    for outputs, bias in ((1, 2.0), (1, [2.0])):
+        w = strata.ones(outputs, 4, dtype=x.dtype, device=device)
+        given = strata.tensor(bias, dtype=x.dtype, device=device)
+        assert F.linear_activation(x, w, given).tolist() == [[6.0] * outputs] * 3
+
+
 def test_tf32():
     before = strata.get_float32_matmul_precision()
     strata.set_float32_matmul_precision("high")

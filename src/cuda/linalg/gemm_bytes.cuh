@@ -3,6 +3,7 @@
 // The pipeline is that of gemm_hopper.cuh; two elements of k count as one unit of 16 bits.
 #pragma once
 #include "cuda/linalg/gemm_bytes_params.h"
+#include "cuda/linalg/gemm_floats.cuh"
 #include "cuda/linalg/gemm_hopper.cuh"
 #include "cuda/linalg/wgmma_along_k.cuh"
 
@@ -34,37 +35,12 @@ struct Scaled {
   }
 };
 
-// Results of 32 bits leave from registers: four lanes write a sector of 32 bytes. value(x, y, m, n): a pair of results.
-template <class C, class Pair, class Value>
-__device__ inline void write_wide(const typename C::Sums& sums, const ByteArgs& args, const Job<C>& job,
-                                  const Value& value) {
-  using Out = decltype(Pair::x);
-  const int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
-#pragma unroll
-  for (int block = 0; block < C::kBlocks; ++block)
-#pragma unroll
-    for (int half = 0; half < 2; ++half) {
-      const int m = job.tile.m + job.first_row + block * 64 + warp * 16 + half * 8 + lane / 4;
-      if (m >= args.gemm.m) continue;
-      Out* out = reinterpret_cast<Out*>(args.gemm.d) + m * args.gemm.d_ld;
-#pragma unroll
-      for (int j = 0; j < C::kN / 8; ++j) {
-        const int n = job.tile.n + j * 8 + lane % 4 * 2;
-        const Pair pair = value(sums[block][j * 4 + half * 2], sums[block][j * 4 + half * 2 + 1], m, n);
-        if (args.pairs && n + 1 < args.gemm.n) *reinterpret_cast<Pair*>(out + n) = pair;
-        else {
-          if (n < args.gemm.n) out[n] = pair.x;
-          if (n + 1 < args.gemm.n) out[n + 1] = pair.y;
-        }
-      }
-    }
-}
-
 template <class C>
 __device__ inline void gemm_integers(const TensorMap& map_a, const TensorMap& map_b, const TensorMap& map_d,
                                      const ByteArgs& args) {
   const auto finish = [&](const typename C::Sums& sums, const Job<C>& job) {
-    write_wide<C, int2>(sums, args, job, [](int x, int y, int, int) { return make_int2(x, y); });
+    write_wide<C, int2>(sums, args.gemm, args.pairs, job, reinterpret_cast<int*>(args.gemm.d), args.gemm.d_ld,
+                        [](int x, int y, int, int) { return make_int2(x, y); });
   };
   gemm<C>(
     map_a, map_b, map_d, args.gemm, [](const Job<C>&) {}, finish);
@@ -80,7 +56,7 @@ __device__ inline void gemm_scaled(const TensorMap& map_a, const TensorMap& map_
   const auto finish = [&](const typename C::Sums& sums, const Job<C>& job) {
     const Scaled epilogue{args.gemm, args, job.row};
     if (args.d_type != kF32) return write_out<C>(sums, map_d, job.staging, epilogue, job.tile, job.first_row, job.bar);
-    write_wide<C, float2>(sums, args, job,
+    write_wide<C, float2>(sums, args.gemm, args.pairs, job, reinterpret_cast<float*>(args.gemm.d), args.gemm.d_ld,
                           [&](float x, float y, int m, int n) { return epilogue(x, y, m, n, job.tile.n); });
   };
   gemm<C>(map_a, map_b, map_d, args.gemm, begin, finish);

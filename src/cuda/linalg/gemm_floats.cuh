@@ -1,4 +1,4 @@
-// Hopper products with results in float, which leave from registers: four lanes write a sector of 32 bytes.
+// Hopper products with results of 32 bits, which leave from registers: four lanes write a sector of 32 bytes.
 #pragma once
 #include "cuda/linalg/gemm_parts_params.h"
 #include "cuda/linalg/hopper_pipeline.cuh"
@@ -17,28 +17,29 @@ template <class C> struct Parts : Walk<C> {
   __device__ int depth(const GemmArgs&) const { return min(depth_of_part, k - first_k()); }
 };
 
-// value(x, y, m, n): a pair of results from their sums. The second one may be outside of the matrix.
-template <class C, class Value>
-__device__ inline void write_floats(const typename C::Sums& sums, const FloatArgs& args, const Job<C>& job, float* d,
-                                    int64_t ld, const Value& value) {
+// Stores results of 32 bits. value(x, y, m, n): a pair of them from their sums; the second may be outside of the matrix.
+// pairs: two results next to each other are aligned to 8 bytes.
+template <class C, class Pair, class Value>
+__device__ inline void write_wide(const typename C::Sums& sums, const GemmArgs& args, bool pairs, const Job<C>& job,
+                                  decltype(Pair::x)* d, int64_t ld, const Value& value) {
   const int lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
 #pragma unroll
   for (int block = 0; block < C::kBlocks; ++block)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
       const int m = job.tile.m + job.first_row + block * 64 + warp * 16 + half * 8 + lane / 4;
-      if (m >= args.gemm.m) continue;
-      float* out = d + m * ld;
+      if (m >= args.m) continue;
+      auto* out = d + m * ld;
 #pragma unroll
       for (int j = 0; j < C::kN / 8; ++j) {
         const int n = job.tile.n + j * 8 + lane % 4 * 2;
-        if (n >= args.gemm.n) continue;
-        const float2 pair = value(sums[block][j * 4 + half * 2], sums[block][j * 4 + half * 2 + 1], m, n);
-        if (args.pairs && n + 1 < args.gemm.n) {
-          *reinterpret_cast<float2*>(out + n) = pair;
+        if (n >= args.n) continue;
+        const Pair pair = value(sums[block][j * 4 + half * 2], sums[block][j * 4 + half * 2 + 1], m, n);
+        if (pairs && n + 1 < args.n) {
+          *reinterpret_cast<Pair*>(out + n) = pair;
         } else {
           out[n] = pair.x;
-          if (n + 1 < args.gemm.n) out[n + 1] = pair.y;
+          if (n + 1 < args.n) out[n + 1] = pair.y;
         }
       }
     }
@@ -49,7 +50,8 @@ template <class C>
 __device__ inline void gemm_parts(const TensorMap& map_a, const TensorMap& map_b, const FloatArgs& args) {
   const auto finish = [&](const typename C::Sums& sums, const Job<C>& job) {
     float* part = reinterpret_cast<float*>(args.gemm.d) + int64_t(job.tile.outer) * args.gemm.m * args.gemm.n;
-    write_floats<C>(sums, args, job, part, args.gemm.n, [](float x, float y, int, int) { return make_float2(x, y); });
+    write_wide<C, float2>(sums, args.gemm, args.pairs, job, part, args.gemm.n,
+                          [](float x, float y, int, int) { return make_float2(x, y); });
   };
   gemm<C>(
     map_a, map_b, map_a, args.gemm, [](const Job<C>&) {}, finish);
@@ -68,7 +70,7 @@ __device__ inline void gemm_floats(const TensorMap& map_a, const TensorMap& map_
     float* d = reinterpret_cast<float*>(g.d) + outer * g.d_b[0] + inner * g.d_b[1];
     const float* matrix = in + outer * g.in_b[0] + inner * g.in_b[1];
     const auto write = [&]<int kAddend>() {
-      write_floats<C>(sums, args, job, d, g.d_ld, [&](float x, float y, int m, int n) {
+      write_wide<C, float2>(sums, g, args.pairs, job, d, g.d_ld, [&](float x, float y, int m, int n) {
         float2 more = make_float2(0, 0);
         if constexpr (kAddend == kAddRow) more = load_pair(job.row + (n - job.tile.n) * 4);
         if constexpr (kAddend == kAddMatrix) {

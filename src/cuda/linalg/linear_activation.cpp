@@ -186,6 +186,7 @@ void run_linear_activation_compiled(const LinearActivationCall& c, const Call&, 
   std::vector<gemm::Named> extras;
   if (c.bias) {
     bias = alias(*c.bias);
+    if (bias.dim() == 0) bias->set_shape(Shape(&bias->numel, 1));  // of one output
     extras.push_back({"bias", Operand(bias)});
   }
   activated_kernel(c).all(as_one_matrix(c.input), turned, extras, outs);
