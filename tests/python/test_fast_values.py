@@ -101,3 +101,57 @@ def test_integrals_by_trapezoids(dtype, error):
         (strata.cumulative_trapezoid(a, b), np.cumsum((y[:, 1:] + y[:, :-1]) / 2 * np.diff(x), -1)),
     ]:
         np.testing.assert_allclose(got.double().numpy(), want, rtol=error, atol=error * 100)
+
+
+# --- the margin loss of several labels ----------------------------------------------------------------------------------
+
+
+def margin_losses(x, labels):
+    losses, slopes = np.zeros(len(x)), np.zeros_like(x)
+    for i, (row, given) in enumerate(zip(x, labels, strict=True)):
+        end = np.flatnonzero(given < 0)
+        wanted = given[: end[0]] if end.size else given
+        others = np.setdiff1d(np.arange(row.size), wanted)
+        for label in wanted:
+            z = 1 - row[label] + row[others]
+            losses[i] += np.maximum(z, 0).sum() / row.size
+            slopes[i, others[z > 0]] += 1 / row.size
+            slopes[i, label] -= (z > 0).sum() / row.size
+    return losses, slopes
+
+
+@pytest.mark.parametrize("rows, classes", [(1, 1), (3, 4), (5, 17), (40, 33), (7, 200), (0, 5)])
+@pytest.mark.parametrize("dtype, error", [("float32", 1e-5), ("float64", 1e-12), ("bfloat16", 2e-2), ("float16", 3e-3)])
+def test_margins_of_several_labels(rows, classes, dtype, error):
+    random = np.random.default_rng(rows + classes)
+    labels = random.integers(0, classes, (rows, classes))
+    labels[random.random((rows, classes)) < 2 / classes] = -1
+    x = strata.tensor(random.standard_normal((rows, classes))).to(getattr(strata, dtype))
+    losses, slopes = margin_losses(x.double().numpy(), labels)
+    for reduction in ("none", "sum"):
+        leaf = x.mT.contiguous().mT.requires_grad_()
+        loss = strata.nn.functional.multilabel_margin_loss(leaf, strata.tensor(labels), reduction=reduction)
+        got = both_thread_counts(lambda loss=loss: loss.detach().double().numpy())
+        np.testing.assert_allclose(got, losses if reduction == "none" else losses.sum(), rtol=error, atol=error)
+        loss.sum().backward()
+        np.testing.assert_allclose(leaf.grad.double().numpy(), slopes, rtol=error, atol=error)
+
+
+def test_gradients_of_margins_and_numbers_that_are_not_numbers():
+    labels = strata.tensor([[1, 0, -1, 3, 2], [4, -1, -1, -1, -1]])
+    x = strata.tensor(numbers(2, 5), dtype=strata.float64, requires_grad=True)
+
+    def loss(x):
+        return strata.nn.functional.multilabel_margin_loss(x, labels, reduction="none")
+
+    assert strata.autograd.gradcheck(loss, (x,)) and strata.autograd.gradgradcheck(loss, (x,))
+    bad = x.detach().clone()
+    bad[1, 0] = math.nan
+    np.testing.assert_array_equal(np.isnan(loss(bad).numpy()), [False, True])
+
+
+def test_margins_need_no_memory_for_pairs_of_classes():
+    x, labels = strata.zeros(40, 6000), strata.full((40, 6000), -1)
+    labels[:, 0] = 5  # pairs would take 5.8 GB
+    got = strata.nn.functional.multilabel_margin_loss(x, labels, reduction="none")
+    assert strata.allclose(got, strata.full((40,), 5999 / 6000))

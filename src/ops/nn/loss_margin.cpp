@@ -2,7 +2,6 @@
 #include "autograd/autograd.h"
 #include "ops/check_dtype.h"
 #include "ops/nn/loss_common.h"
-#include "ops/transfer.h"
 
 namespace strata {
 namespace {
@@ -125,57 +124,6 @@ STRATA_OP(multi_margin_loss,
   .error("f(3,4), i4(2)", ErrorKind::Runtime, "inconsistent target size")
   .error("f(3,4), t[0,4,1]", ErrorKind::Runtime, "out of bounds")
   .error("f(3,4), i4(3), weight=f()", ErrorKind::Value, "one-dimensional");
-
-STRATA_OP(multilabel_margin_loss,
-          "nn.functional.multilabel_margin_loss(Tensor input, Tensor target, bool? size_average=None, bool? "
-          "reduce=None, str reduction='mean') -> Tensor")
-  .doc("max(0, 1 - input[label] + input[class]) summed over labels and other classes; labels end at the first -1.")
-  .dtypes(kFloatingTypes)
-  .composite([](const Tensor& input, const Tensor& target, std::optional<bool> average, std::optional<bool> reduce,
-                std::string_view reduction) {
-    const LossReduction r = reduction_of("multilabel_margin_loss", average, reduce, reduction);
-    refuse_integers(input, "multilabel_margin_loss");
-    STRATA_CHECK(input.dim() <= 2 && target->same_shape(*input), Runtime,
-                 "multilabel_margin_loss: inconsistent target size {} for input of size {}", to_string(target.shape()),
-                 to_string(input.shape()));
-    const int64_t classes = input.dim() ? input.size(-1) : 1, n = classes ? input.numel() / classes : 0;
-    STRATA_CHECK(classes > 0, Runtime, "multilabel_margin_loss: expected at least one class, got an input of shape {}",
-                 to_string(input.shape()));
-    const Tensor x = reshape(input, {n, classes}), given = reshape(to(target, DType::I64), {n, classes});
-    const bool meta = target.is_meta();
-    const Tensor labels = meta ? given : contiguous(host_values(given));
-    const Device where = staging_device(target);
-    const Tensor valid = make_tensor(x.shape(), x.dtype() == DType::F64 ? DType::F64 : DType::F32, where),
-                 other = make_tensor(x.shape(), valid.dtype(), where), safe = make_tensor(x.shape(), DType::I64, where);
-    const auto fill = [&]<class T>() {
-      for (int64_t i = 0; i < n; ++i) {
-        T *v = valid.data<T>() + i * classes, *o = other.data<T>() + i * classes;
-        const int64_t* l = labels.data<int64_t>() + i * classes;
-        bool open = true;
-        for (int64_t j = 0; j < classes; ++j) o[j] = 1;
-        for (int64_t j = 0; j < classes; ++j) {
-          open &= l[j] >= 0;
-          STRATA_CHECK(l[j] < classes, Runtime, "multilabel_margin_loss: target {} is out of range for {} classes",
-                       l[j], classes);
-          v[j] = open;
-          safe.data<int64_t>()[i * classes + j] = open ? l[j] : 0;
-          if (open) o[l[j]] = 0;
-        }
-      }
-    };
-    if (!meta && valid.dtype() == DType::F64) fill.template operator()<double>();
-    else if (!meta) fill.template operator()<float>();
-    const Tensor wanted = gather(x, 1, placed(safe));
-    const Tensor z = hinge(add(sub(unsqueeze(x, 1), unsqueeze(wanted, 2)), 1.0));
-    const Tensor mask = to(placed(mul(unsqueeze(valid, 2), unsqueeze(other, 1))), x.dtype());
-    const Tensor loss = div(sum(mul(z, mask), {1, 2}), static_cast<double>(classes));
-    return reduced(r == LossReduction::None && input.dim() < 2 ? reshape(loss, Shape()) : loss, r);
-  })
-  .autocast(Autocast::Float32)
-  .samples({"f(3,4), i4(3,4)", "f(4), i4(4), reduction='sum'"})
-  .error("f(3,4), i4(3)", ErrorKind::Runtime, "inconsistent target size")
-  .error("f(0), i4(0)", ErrorKind::Runtime, "at least one class")
-  .error("f(3), t[0,3,1]", ErrorKind::Runtime, "out of range for 3 classes");
 
 STRATA_OP(multilabel_soft_margin_loss,
           "nn.functional.multilabel_soft_margin_loss(Tensor input, Tensor target, Tensor? weight=None, bool? "
