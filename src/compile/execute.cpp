@@ -55,6 +55,10 @@ class Execution {
     }
   }
 
+  void set_numbers(const std::vector<Program::NumberPlace>& places, std::span<const double> numbers) {
+    places_ = places;
+    numbers_given_ = numbers;
+  }
   void inspect(const Program::Inspect& look) {
     look_ = &look;
     overwrites_ = false;
@@ -197,6 +201,9 @@ class Execution {
     Args args;
     args.size = static_cast<uint32_t>(n.args.size());
     for (uint32_t i = 0; i < args.size; ++i) args[i] = value_of(n.args[i]);
+    if (const auto at = static_cast<size_t>(&n - g_.nodes.data()); !places_.empty() && places_[0].node == at)
+      for (; !places_.empty() && places_[0].node == at; places_ = places_.subspan(1))
+        args[static_cast<uint32_t>(places_[0].arg)] = numbers_given_[places_[0].number];
     if (n.form == Form::InPlace && thread_state.grad_mode && run_as_plain(n, args)) return;
     std::vector<Tensor> copies = copy_overwritten(n, args);
     if (n.op->returns_list && n.form == Form::Plain) {
@@ -398,6 +405,8 @@ class Execution {
   const RunPlan* plan_ = nullptr;  // null: of a body, which writes to nothing
   bool overwrites_ = false;
   const Program::Inspect* look_ = nullptr;
+  std::span<const Program::NumberPlace> places_;  // still to come
+  std::span<const double> numbers_given_;
   std::vector<int64_t> dims_;  // by index in Graph::dims
   // Lists that the arguments of the node that runs refer to. Reserved at once: they must not move.
   std::vector<std::vector<Tensor>> lists_;
@@ -429,12 +438,22 @@ RunPlan::RunPlan(const Graph& g) : uses(uses_of(g)), overwriting(graph::overwrit
   });
   overwrites = alone && std::ranges::find(overwriting, true) != overwriting.end();
 }
-Program::Program(Graph graph) : graph_(std::move(graph)), plan_(graph_) {}
-void Program::inspect(const std::vector<Tensor>& inputs, const Inspect& look) const {
-  Execution(graph_, plan_, inputs).inspect(look);
+Program::Program(Graph graph, std::vector<NumberPlace> places)
+    : graph_(std::move(graph)), plan_(graph_), places_(std::move(places)) {}
+Graph Program::graph_with(std::span<const double> numbers) const {
+  Graph g = graph_;
+  for (const NumberPlace& p : places_) g.nodes[p.node].args[p.arg] = numbers[p.number];
+  return g;
 }
-std::vector<Tensor> Program::run(const std::vector<Tensor>& inputs) const {
-  return Execution(graph_, plan_, inputs).run(inputs);
+void Program::inspect(const std::vector<Tensor>& inputs, const Inspect& look, std::span<const double> numbers) const {
+  Execution run(graph_, plan_, inputs);
+  run.set_numbers(places_, numbers);
+  run.inspect(look);
+}
+std::vector<Tensor> Program::run(const std::vector<Tensor>& inputs, std::span<const double> numbers) const {
+  Execution run(graph_, plan_, inputs);
+  run.set_numbers(places_, numbers);
+  return run.run(inputs);
 }
 
 }  // namespace strata::graph

@@ -3,6 +3,7 @@
 #pragma once
 #include <array>
 #include <functional>
+#include <span>
 #include <string>
 #include <variant>
 #include <vector>
@@ -138,16 +139,23 @@ struct RunPlan {
 // The same for a graph that is run often: what does not depend on the inputs is computed once.
 class STRATA_API Program {
  public:
-  explicit Program(Graph graph);
+  // A number that each run is given: it takes the place of an argument that is a double in the graph.
+  struct NumberPlace {
+    size_t node, arg, number;
+  };
+  explicit Program(Graph graph, std::vector<NumberPlace> places = {});  // in the order of the nodes
   const Graph& graph() const { return graph_; }
-  std::vector<Tensor> run(const std::vector<Tensor>& inputs) const;
+  const std::vector<NumberPlace>& places() const { return places_; }
+  Graph graph_with(std::span<const double> numbers) const;
+  std::vector<Tensor> run(const std::vector<Tensor>& inputs, std::span<const double> numbers = {}) const;
   // Shows each result of each node after its call; nothing is written to the inputs and states.
   using Inspect = std::function<void(const Node&, ValueId, const Tensor&)>;
-  void inspect(const std::vector<Tensor>& inputs, const Inspect& look) const;
+  void inspect(const std::vector<Tensor>& inputs, const Inspect& look, std::span<const double> numbers = {}) const;
 
  private:
   Graph graph_;
   RunPlan plan_;
+  std::vector<NumberPlace> places_;
 };
 
 // One graph for all sizes, of captures of one program that differ in the sizes of inputs. points[k] has the sizes of `dims` in

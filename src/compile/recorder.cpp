@@ -372,22 +372,36 @@ ValueId Recorder::value_of(const TensorImpl& t) {
   return part_of_memory(m, t);
 }
 
+// The tensor itself, or the one that it is a view of: those that share a history.
+static const TensorImpl* root_of(const TensorImpl& t) { return t.base ? t.base.get() : &t; }
+// Whether the last recorded write to its memory was through a tensor that does not share its history (detach(), .data).
+bool Recorder::is_cut_from_write(const TensorImpl& t) const {
+  const auto found = t.storage ? memories_.find(t.storage.get()) : memories_.end();
+  return found != memories_.end() && found->second.writer && found->second.writer != root_of(t);
+}
+void Recorder::lose_gradient(const TensorImpl& t, bool returned) {
+  const bool is_given = place_of_given_.contains(&t);
+  Recorder* root = this;
+  while (root->outer_) root = root->outer_;
+  if (root->lost_.empty() && (returned ? careful_ : is_given || t.history))
+    root->lost_ = fmt::format(
+      "{} a tensor whose gradient a graph does not have{}: it has written to it without gradients, or set "
+      "requires_grad",
+      returned ? "returns" : "uses", at_line(program_line()));
+}
+
 ValueId Recorder::value_for_use(const TensorImpl& t, bool returned) {
   const ValueId id = value_of(t);
-  if (recorded_[id] == requires_grad(t)) return id;
+  if (recorded_[id] == requires_grad(t)) {
+    if (recorded_[id] && is_cut_from_write(t)) lose_gradient(t, returned);
+    return id;
+  }
   if (!returned && !thread_state.grad_mode) {
     if (value_of_object(t) == kNoValue) show(t, id);  // for a call that returns it
     return id;
   }
   if (!recorded_[id]) {
-    const bool is_given = place_of_given_.contains(&t);
-    Recorder* root = this;
-    while (root->outer_) root = root->outer_;
-    if (root->lost_.empty() && (returned ? careful_ : is_given || t.history))
-      root->lost_ = fmt::format(
-        "{} a tensor whose gradient a graph does not have{}: it has written to it without gradients, or set "
-        "requires_grad",
-        returned ? "returns" : "uses", at_line(program_line()));
+    lose_gradient(t, returned);
     return id;
   }
   static const OpRecord& detach = find_op("detach");  // the program did so without an op
@@ -443,6 +457,7 @@ void Recorder::write(const TensorImpl& t, ValueId value) {
     m.base = whole;
   }
   ++m.writes;
+  m.writer = recorded_[value] ? root_of(t) : nullptr;
   std::erase_if(m.views, [](const View& v) { return v.shape.numel() > 0; });
   m.views.push_back(view_of(*m.shape, m.base, m.writes));
 }

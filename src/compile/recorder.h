@@ -100,7 +100,8 @@ class Recorder final : public Observer {
     bool whole = false;           // base is all of the storage, without gaps
     ValueId first_id = kNoValue;  // the input or state that it was at first
     uint32_t writes = 0;
-    std::vector<View> views;  // the latest last
+    const TensorImpl* writer = nullptr;  // of the last recorded write: that tensor, or what it is a view of; not held
+    std::vector<View> views;             // the latest last
   };
   // What a call writes to, and its geometry before.
   struct Target {
@@ -129,6 +130,8 @@ class Recorder final : public Observer {
   ValueId part_of_memory(Memory& m, const TensorImpl& t);
   void add_node(const OpRecord& op, std::vector<Argument> args, const TensorImpl& t, ValueId result);
   void write(const TensorImpl& t, ValueId value);
+  void lose_gradient(const TensorImpl& t, bool returned);
+  bool is_cut_from_write(const TensorImpl& t) const;
   Argument argument_of(const OpRecord& op, uint32_t i, const Value& v);
   void note_call(const OpRecord& op, Form form, const Args& args, const Tensor* outs);
   void note_results(const Tensor* outs, size_t count);

@@ -98,9 +98,10 @@ void Rehearsal::Before::put_back() const {
 
 Rehearsal::Result Rehearsal::result_of(const Tensor& t) { return {copy_of(t), t.requires_grad()}; }
 
-Rehearsal::Rehearsal(Recording& known, const std::vector<Tensor>& inputs)
+Rehearsal::Rehearsal(Recording& known, const std::vector<Tensor>& inputs, std::span<const double> numbers)
     : known_(known),
       inputs_(inputs),
+      numbers_(numbers.begin(), numbers.end()),
       graph_(known.program()),
       drawn_(default_generator().state()),
       drawn_after_(drawn_) {
@@ -120,7 +121,7 @@ Rehearsal::Rehearsal(Recording& known, const std::vector<Tensor>& inputs)
   for (const auto& [name, t] : known.states_) add_leaf(t);
   const uint64_t replayed = known.replayed_;
   try {
-    if (const auto outputs = known.replay(inputs)) keep_results(*outputs);
+    if (const auto outputs = known.replay(inputs, numbers_)) keep_results(*outputs);
   } catch (const Error& e) { error_ = e.what(); }
   known.replayed_ = replayed;  // the function's results are used
   for (const auto& [t, grad] : grads_) Tensor(t).set_grad(grad);
@@ -222,7 +223,7 @@ std::string Rehearsal::first_node(const Recording& program) const {
   const auto run = [&](const Program::Inspect& inspect) {
     default_generator().set_state(drawn_);
     const autograd::NoGrad off;
-    graph_->inspect(graph_inputs, inspect);
+    graph_->inspect(graph_inputs, inspect, numbers_);
   };
   run(look);
   if (!found.empty()) return "The first node that differs: " + found;

@@ -8,7 +8,7 @@ namespace strata::graph {
 class STRATA_API Rehearsal {
  public:
   // Replays a call that fits the recording. What it has written is put back at the end, .grad and generators too.
-  Rehearsal(Recording& known, const std::vector<Tensor>& inputs);
+  Rehearsal(Recording& known, const std::vector<Tensor>& inputs, std::span<const double> numbers = {});
   // After the program has run. `program` has followed this call, with note_values(). Throws Runtime, and names the first node whose
   // result differs, with its line.
   void compare(const Recording& program) const;
@@ -41,6 +41,7 @@ class STRATA_API Rehearsal {
 
   Recording& known_;
   const std::vector<Tensor> inputs_;
+  const std::vector<double> numbers_;
   std::shared_ptr<const Program> graph_;
   std::vector<Tensor> leaves_;                    // whose gradients are compared
   std::vector<Before> written_;                   // its inputs and states

@@ -303,14 +303,56 @@ bool Recording::audit_is_due() {
   return std::has_single_bit(calls_) && refused().empty();
 }
 
-void Recording::compare(const Recording& again, std::string_view advice) {
+// Apart from that of the graphs; empty: none.
+std::string Recording::other_difference(const Recording& again) const {
+  if (again.same_as_ != same_as_ || again.first_with_ != first_with_ || again.used_up_ != used_up_ ||
+      again.inference_ != inference_)
+    return "returns other objects than before";
+  return again.gradients_ != gradients_ ? "leaves other gradients than before" : "";
+}
+
+bool Recording::generalize(const Recording& again, std::span<const double> before, std::span<const double> now) {
+  const std::lock_guard lock(mutex_);
+  if (!program_ || !again.program_ || !other_difference(again).empty()) return false;
+  const auto same = [](double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); };
+  const Graph& known = program_->graph();
+  Graph other = again.program_->graph();
+  if (known.nodes.size() != other.nodes.size()) return false;
+  std::vector<graph::Program::NumberPlace> places;
+  for (size_t i = 0; i < known.nodes.size(); ++i) {
+    const graph::Node& a = known.nodes[i];
+    graph::Node& b = other.nodes[i];
+    for (size_t k = 0; k < std::min(a.args.size(), b.args.size()); ++k) {
+      const auto* x = std::get_if<double>(&a.args[k]);
+      auto* y = std::get_if<double>(&b.args[k]);
+      if (!x || !y || same(*x, *y)) continue;
+      size_t n = 0;
+      while (n < before.size() && !(same(before[n], *x) && same(now[n], *y))) ++n;
+      if (n == before.size()) return false;
+      places.push_back({i, k, n});
+      *y = *x;
+    }
+  }
+  if (!difference(known, other).what.empty()) return false;
+  for (const auto& [node, arg, number] : program_->places()) {
+    const auto is_it = [&](const auto& p) { return p.node == node && p.arg == arg; };
+    if (std::ranges::any_of(places, is_it)) continue;
+    if (!same(before[number], now[number])) return false;  // it is a parameter, but did not change with its number
+    places.push_back({node, arg, number});
+  }
+  std::ranges::sort(places, {}, &graph::Program::NumberPlace::node);
+  program_ = std::make_shared<const graph::Program>(known, std::move(places));
+  work_.reset();
+  launch_ = Launch::Impossible;
+  why_not_launched_ = "a number differs from call to call; a tensor on the device would not";
+  return true;
+}
+
+void Recording::compare(const Recording& again, std::string_view advice, std::span<const double> numbers) {
   Difference changed{again.refused()};
   if (const auto known = program(); changed.what.empty() && known)
-    changed = difference(known->graph(), again.program()->graph());
-  if (changed.what.empty() && (again.same_as_ != same_as_ || again.first_with_ != first_with_ ||
-                               again.used_up_ != used_up_ || again.inference_ != inference_))
-    changed.what = "returns other objects than before";
-  if (changed.what.empty() && again.gradients_ != gradients_) changed.what = "leaves other gradients than before";
+    changed = difference(known->graph_with(numbers), again.program()->graph());
+  if (changed.what.empty()) changed.what = other_difference(again);
   if (changed.what.empty()) return;
   refuse(fmt::format("differs from call to call: {}", changed.what));
   STRATA_CHECK(
@@ -362,8 +404,9 @@ std::shared_ptr<LaunchedProgram> Recording::launchable(const std::vector<Tensor>
   return work;
 }
 
-std::optional<std::vector<Tensor>> Recording::replay(const std::vector<Tensor>& inputs) {
-  return used_gradients_.empty() ? replay(inputs, inputs) : replay(inputs, graph_inputs_for(inputs));
+std::optional<std::vector<Tensor>> Recording::replay(const std::vector<Tensor>& inputs,
+                                                     std::span<const double> numbers) {
+  return replay(inputs, used_gradients_.empty() ? inputs : graph_inputs_for(inputs), numbers);
 }
 std::vector<Tensor> Recording::graph_inputs_for(const std::vector<Tensor>& inputs) const {
   std::vector<Tensor> with_grads = inputs;
@@ -371,7 +414,8 @@ std::vector<Tensor> Recording::graph_inputs_for(const std::vector<Tensor>& input
   return with_grads;
 }
 std::optional<std::vector<Tensor>> Recording::replay(const std::vector<Tensor>& inputs,
-                                                     const std::vector<Tensor>& graph_inputs) {
+                                                     const std::vector<Tensor>& graph_inputs,
+                                                     std::span<const double> numbers) {
   std::optional<autograd::NoGrad> off;
   if (!records_) off.emplace();
   if (const auto work = launchable(inputs, graph_inputs)) {
@@ -386,7 +430,7 @@ std::optional<std::vector<Tensor>> Recording::replay(const std::vector<Tensor>& 
   try {
     std::optional<Deferral> deferral;
     if (fuses_) deferral.emplace();
-    outputs = current->run(graph_inputs);
+    outputs = current->run(graph_inputs, numbers);
     if (deferral) deferral->finish();
   } catch (const OtherResult& e) {  // nothing was written yet
     refuse(e.what());

@@ -42,9 +42,12 @@ class STRATA_API Recording {
   bool audit_is_due();
   // `again` has followed an audited call. Throws Runtime if replayed calls may have been wrong, otherwise refuses after a
   // difference. Names of the front end's mode are in `advice`.
-  void compare(const Recording& again, std::string_view advice);
+  void compare(const Recording& again, std::string_view advice, std::span<const double> numbers = {});
   // The results of the graph; nothing if it did not fit, and the program must be called.
-  std::optional<std::vector<Tensor>> replay(const std::vector<Tensor>& inputs);
+  std::optional<std::vector<Tensor>> replay(const std::vector<Tensor>& inputs, std::span<const double> numbers = {});
+  // `again` has followed a call that differed in these numbers, which the program only passes to ops. True: from now on each run is
+  // given them; the graphs are the same otherwise, and each argument that differs is one of the numbers.
+  bool generalize(const Recording& again, std::span<const double> before, std::span<const double> now);
 
   std::shared_ptr<const graph::Program> program() const;
   uint64_t calls() const { return calls_; }
@@ -90,7 +93,9 @@ class STRATA_API Recording {
   const Tensor& given(ValueId id, std::span<const Tensor> inputs) const;
   std::vector<Tensor> graph_inputs_for(const std::vector<Tensor>& inputs) const;
   bool gradients_fit(std::span<const Tensor> inputs) const;
-  std::optional<std::vector<Tensor>> replay(const std::vector<Tensor>& inputs, const std::vector<Tensor>& graph_inputs);
+  std::optional<std::vector<Tensor>> replay(const std::vector<Tensor>& inputs, const std::vector<Tensor>& graph_inputs,
+                                            std::span<const double> numbers);
+  std::string other_difference(const Recording& again) const;
   std::vector<int64_t> sharing_of(std::span<const Tensor> inputs) const;
   bool gradients_are_free(const LaunchedProgram& work, const std::vector<Tensor>& inputs) const;
   std::shared_ptr<LaunchedProgram> launchable(const std::vector<Tensor>& inputs,

@@ -1,7 +1,5 @@
 #include "python/call_pattern.h"
 
-#include "python/surroundings.h"
-
 namespace strata::python {
 namespace {
 
@@ -61,26 +59,29 @@ CallPattern::Part CallPattern::part_of(PyObject* o, std::vector<PyObject*>& tens
   return part;
 }
 
-bool CallPattern::matches(const Part& part, PyObject* o, std::vector<PyObject*>& tensors) {
+bool CallPattern::matches(const Part& part, PyObject* o, std::vector<PyObject*>& tensors, FloatChanges& floats) {
   switch (part.kind) {
     case Kind::Tensor:
       if (reinterpret_cast<PyObject*>(Py_TYPE(o)) != part.held) return false;
       tensors.push_back(o);
       return true;
-    case Kind::Object: return same_value(o, part.held);
+    case Kind::Object:
+      if (same_value(o, part.held)) return true;
+      if (both_floats(o, part.held)) floats.push_back({&part.held, o, nullptr, nullptr});
+      return both_floats(o, part.held);
     case Kind::Tuple:
     case Kind::NamedTuple: {
       if (reinterpret_cast<PyObject*>(Py_TYPE(o)) != part.held ||
           static_cast<size_t>(PyTuple_GET_SIZE(o)) != part.parts.size())
         return false;
       for (size_t i = 0; i < part.parts.size(); ++i)
-        if (!matches(part.parts[i], PyTuple_GET_ITEM(o, static_cast<Py_ssize_t>(i)), tensors)) return false;
+        if (!matches(part.parts[i], PyTuple_GET_ITEM(o, static_cast<Py_ssize_t>(i)), tensors, floats)) return false;
       return true;
     }
     case Kind::List: {
       if (!PyList_CheckExact(o) || static_cast<size_t>(PyList_GET_SIZE(o)) != part.parts.size()) return false;
       for (size_t i = 0; i < part.parts.size(); ++i)
-        if (!matches(part.parts[i], PyList_GET_ITEM(o, static_cast<Py_ssize_t>(i)), tensors)) return false;
+        if (!matches(part.parts[i], PyList_GET_ITEM(o, static_cast<Py_ssize_t>(i)), tensors, floats)) return false;
       return true;
     }
     case Kind::Dict: {
@@ -88,17 +89,18 @@ bool CallPattern::matches(const Part& part, PyObject* o, std::vector<PyObject*>&
       PyObject *key, *value;
       size_t i = 0;
       for (Py_ssize_t at = 0; PyDict_Next(o, &at, &key, &value); ++i)
-        if (!same_value(key, part.keys[i]) || !matches(part.parts[i], value, tensors)) return false;
+        if (!same_value(key, part.keys[i]) || !matches(part.parts[i], value, tensors, floats)) return false;
       return true;
     }
   }
   return false;
 }
-bool CallPattern::matches(PyObject* args, PyObject* kwargs, std::vector<PyObject*>& tensors) const {
-  if (!matches(root_, args, tensors)) return false;
+bool CallPattern::matches(PyObject* args, PyObject* kwargs, std::vector<PyObject*>& tensors,
+                          FloatChanges& floats) const {
+  if (!matches(root_, args, tensors, floats)) return false;
   const bool given = kwargs && PyDict_GET_SIZE(kwargs);
   if (keywords_.kind != Kind::Dict) return !given;
-  return given && matches(keywords_, kwargs, tensors);
+  return given && matches(keywords_, kwargs, tensors, floats);
 }
 
 PyObject* CallPattern::filled(const Part& part, const std::vector<PyObject*>& tensors, size_t& next) {

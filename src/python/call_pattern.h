@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "python/binding.h"
+#include "python/surroundings.h"
 
 namespace strata::python {
 
@@ -21,7 +21,8 @@ class CallPattern {
   CallPattern(PyObject* result, std::vector<PyObject*>& tensors);
 
   // Whether a call is of this pattern: the same containers, numbers and other objects, and a tensor at each place. Appends these.
-  bool matches(PyObject* args, PyObject* kwargs, std::vector<PyObject*>& tensors) const;
+  // Floats may differ, and are listed.
+  bool matches(PyObject* args, PyObject* kwargs, std::vector<PyObject*>& tensors, FloatChanges& floats) const;
   // The result with these tensors, in order; takes the references.
   PyObject* filled(const std::vector<PyObject*>& tensors) const;
   // The objects that are neither tensors, containers nor plain values: compared by identity, what they contain is not.
@@ -46,7 +47,7 @@ class CallPattern {
   }
   Part part_of(PyObject* o, std::vector<PyObject*>& tensors, int depth);
   PyObject* keep(PyObject* o);
-  static bool matches(const Part& part, PyObject* o, std::vector<PyObject*>& tensors);
+  static bool matches(const Part& part, PyObject* o, std::vector<PyObject*>& tensors, FloatChanges& floats);
   static PyObject* filled(const Part& part, const std::vector<PyObject*>& tensors, size_t& next);
 
   Part root_, keywords_;

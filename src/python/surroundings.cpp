@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 
 namespace strata::python {
 namespace {
@@ -78,6 +79,8 @@ bool is_fixed_module(PyObject* name) {
 bool same_value(PyObject* a, PyObject* b) {
   if (a == b) return true;
   if (!a || !b || Py_TYPE(a) != Py_TYPE(b)) return false;
+  if (PyFloat_CheckExact(a))  // -0.0 == 0.0
+    return std::bit_cast<uint64_t>(PyFloat_AS_DOUBLE(a)) == std::bit_cast<uint64_t>(PyFloat_AS_DOUBLE(b));
   if (!is_plain_value(a) && Py_TYPE(a) != device_type && Py_TYPE(a) != size_type) return false;
   return checked(PyObject_RichCompareBool(a, b, Py_EQ)) == 1;
 }
@@ -241,7 +244,9 @@ void Surroundings::visit_attributes(PyObject* o, const std::string& path) {
   if (PyDict_Check(dict.get()) && visited_.insert(dict.get()).second) visit_dict(dict.get(), path);
 }
 
-std::string Surroundings::changed_dict() {
+bool both_floats(PyObject* a, PyObject* b) { return a && b && PyFloat_CheckExact(a) && PyFloat_CheckExact(b); }
+
+std::string Surroundings::changed_dict(FloatChanges* floats) {
   const uint64_t changes = changes_of_dicts();
   if (changes && changes == compared_) return {};
   bool all_watched = true;
@@ -250,10 +255,17 @@ std::string Surroundings::changed_dict() {
     if (version && version == d.version) continue;
     if (d.all && static_cast<size_t>(PyDict_GET_SIZE(d.dict)) != d.items.size())
       return d.path + " (names were added or removed)";
+    const size_t before = floats ? floats->size() : 0;
     for (const auto& [key, value] : d.items) {
       PyObject* now = PyDict_GetItemWithError(d.dict, key);
       if (!now && PyErr_Occurred()) throw PythonError{};
-      if (!same_value(now, value)) return step(d.path, key);
+      if (same_value(now, value)) continue;
+      if (!floats || !both_floats(now, value)) return step(d.path, key);
+      floats->push_back({&value, now, d.dict, key});
+    }
+    if (floats && floats->size() > before) {  // to be compared again
+      all_watched = false;
+      continue;
     }
     d.version = version;
     all_watched &= version != 0;
@@ -262,8 +274,8 @@ std::string Surroundings::changed_dict() {
   return {};
 }
 
-std::string Surroundings::change() {
-  if (std::string changed = changed_dict(); !changed.empty()) return changed;
+std::string Surroundings::change(FloatChanges* floats) {
+  if (std::string changed = changed_dict(floats); !changed.empty()) return changed;
   for (const List& l : lists_) {
     if (static_cast<size_t>(PyList_GET_SIZE(l.list)) != l.items.size()) return l.path + " (its length)";
     for (size_t i = 0; i < l.items.size(); ++i)

@@ -11,6 +11,15 @@
 
 namespace strata::python {
 
+// A float that was noted, and another one that is in its place now.
+struct FloatChange {
+  PyObject* const* noted;  // where the noted one is kept: the identity of the place
+  PyObject* now;
+  PyObject *dict, *key;  // of a value in a dict
+};
+using FloatChanges = std::vector<FloatChange>;
+bool both_floats(PyObject* a, PyObject* b);
+
 class Surroundings {
  public:
   Surroundings() = default;
@@ -22,7 +31,9 @@ class Surroundings {
   // modules of the standard library, functions of this package.
   void add(PyObject* root, const std::string& path);
   // The path of something that is not as it was noted, or an empty text.
-  std::string change();
+  std::string change() { return change(nullptr); }
+  // The same, but floats in dicts may differ, and are listed.
+  std::string change(FloatChanges* floats);
   // The tensors that were found, in a fixed order, with their paths.
   const std::vector<std::pair<std::string, Tensor>>& tensors() const { return tensors_; }
   bool has(const Tensor& t) const;
@@ -61,7 +72,7 @@ class Surroundings {
   void visit_function(PyObject* function, const std::string& path);
   void visit_names(PyObject* globals, PyObject* code, const std::string& path);
   void visit_attributes(PyObject* o, const std::string& path);
-  std::string changed_dict();
+  std::string changed_dict(FloatChanges* floats);
   std::string step(const std::string& path, PyObject* key) const;
   PyObject* keep(PyObject* o);  // holds a reference; null stays null
 

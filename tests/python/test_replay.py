@@ -658,7 +658,7 @@ def objects(monkeypatch):
 def many_variants(monkeypatch):
     f = Checked(lambda x, n: x * n)
     for n in range(30):
-        f(X, float(n), times=3)
+        f(X, n, times=3)
     text = str(f.replayed.variants())
     assert len(f.graphs) == 16 and "16 variants" in text and "the arguments" in text
 
