@@ -374,10 +374,17 @@ ValueId Recorder::value_of(const TensorImpl& t) {
 
 // The tensor itself, or the one that it is a view of: those that share a history.
 static const TensorImpl* root_of(const TensorImpl& t) { return t.base ? t.base.get() : &t; }
-// Whether the last recorded write to its memory was through a tensor that does not share its history (detach(), .data).
-bool Recorder::is_cut_from_write(const TensorImpl& t) const {
+// Whether the gradient of the value of its memory is its own: not if the last recorded write was through a tensor that shares the
+// memory only (detach(), .data), or if it got the memory of another tensor (.data = ...).
+bool Recorder::has_gradient_of_memory(const TensorImpl& t) const {
   const auto found = t.storage ? memories_.find(t.storage.get()) : memories_.end();
-  return found != memories_.end() && found->second.writer && found->second.writer != root_of(t);
+  if (found == memories_.end()) return true;
+  const Memory& m = found->second;
+  if (m.writer) return m.writer == root_of(t);
+  return std::ranges::any_of(m.views, [&](const View& v) {
+    const TensorImpl& known = *v.tensor;
+    return root_of(known) == root_of(t) || (t.history && known.history.get() == t.history.get());
+  });
 }
 void Recorder::lose_gradient(const TensorImpl& t, bool returned) {
   const bool is_given = place_of_given_.contains(&t);
@@ -393,7 +400,7 @@ void Recorder::lose_gradient(const TensorImpl& t, bool returned) {
 ValueId Recorder::value_for_use(const TensorImpl& t, bool returned) {
   const ValueId id = value_of(t);
   if (recorded_[id] == requires_grad(t)) {
-    if (recorded_[id] && is_cut_from_write(t)) lose_gradient(t, returned);
+    if (recorded_[id] && !has_gradient_of_memory(t)) lose_gradient(t, returned);
     return id;
   }
   if (!returned && !thread_state.grad_mode) {

@@ -131,7 +131,7 @@ class Recorder final : public Observer {
   void add_node(const OpRecord& op, std::vector<Argument> args, const TensorImpl& t, ValueId result);
   void write(const TensorImpl& t, ValueId value);
   void lose_gradient(const TensorImpl& t, bool returned);
-  bool is_cut_from_write(const TensorImpl& t) const;
+  bool has_gradient_of_memory(const TensorImpl& t) const;
   Argument argument_of(const OpRecord& op, uint32_t i, const Value& v);
   void note_call(const OpRecord& op, Form form, const Args& args, const Tensor* outs);
   void note_results(const Tensor* outs, size_t count);

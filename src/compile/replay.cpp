@@ -144,6 +144,7 @@ std::vector<Tensor> Recording::follow(const Program& f, const std::vector<Tensor
     same_as_.push_back(is_given(same) ? same : kNoValue);
     first_with_.push_back(static_cast<size_t>(std::ranges::find(outputs, t.get(), &Tensor::get) - outputs.begin()));
     own_versions_.push_back(static_cast<bool>(t->write_counter));
+    leaf_.push_back(t->requires_grad && !t->history);
     used_up_.emplace_back();
     inference_.push_back(t->inference);
     if (is_given(same)) continue;
@@ -463,7 +464,15 @@ std::vector<Tensor> Recording::finished(std::vector<Tensor> outputs, const std::
       Tensor(given(g.of, inputs)).set_grad(g.becomes == Gradient::Becomes::None ? Tensor() : outputs[g.result]);
   outputs.resize(same_as_.size());
   const auto is_new = [&](size_t i) { return same_as_[i] == kNoValue && first_with_[i] == i; };
-  for (size_t i = 1; i < outputs.size(); ++i) {
+  const auto is_given = [&](const Tensor& t) {
+    const auto is_it = [&](const Tensor& other) { return other.get() == t.get(); };
+    return std::ranges::any_of(inputs, is_it) || std::ranges::any_of(states_, is_it, &States::value_type::second);
+  };
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (is_new(i) && is_given(outputs[i])) {  // x.data of an argument x
+      outputs[i] = own_versions_[i] ? data_of(*outputs[i]) : alias(*outputs[i]);
+      outputs[i]->requires_grad = leaf_[i];
+    }
     const auto same = [&](size_t j) { return is_new(j) && outputs[j].get() == outputs[i].get(); };
     if (is_new(i) && std::ranges::any_of(std::views::iota(size_t{0}, i), same))
       outputs[i] = another_object(outputs[i], own_versions_[i]);

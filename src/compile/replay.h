@@ -109,6 +109,7 @@ class STRATA_API Recording {
   std::vector<ValueId> same_as_;    // for each output: the input or state that is the same object; kNoValue: it is new
   std::vector<size_t> first_with_;  // for each output: the first one that is the same object
   std::vector<bool> own_versions_;  // for each output: it counts its writes apart (x.data)
+  std::vector<bool> leaf_;          // for each output: it requires a gradient, and has no history
   // For each output whose tape backward() has used: its op, and the op whose saved values it has freed first.
   std::vector<std::pair<std::string, std::string>> used_up_;
   std::vector<bool> inference_;                                // for each output: it is made in inference mode

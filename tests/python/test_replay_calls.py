@@ -274,11 +274,11 @@ def test_writes_through_detached_views_leave_gradients_alone():
         y.detach().mul_(x)  # of which the detached tensor has a gradient, and y has none
         return y * 1.0, y
 
-    for program in (program, recorded):
-        f = strata.compile(program, replay=True)
+    for run in (program, recorded):
+        f = strata.compile(run, replay=True)
         for _ in range(5):
             x = strata.randn(3, 3, requires_grad=True)
-            for got, want in zip(f(x), program(x), strict=True):
+            for got, want in zip(f(x), run(x), strict=True):
                 assert same_bits(got, want)
                 pair = [strata.autograd.grad(t.sum(), x, retain_graph=True)[0] for t in (got, want)]
                 assert pair[0].tolist() == pair[1].tolist() == strata.ones(3, 3).tolist()
@@ -315,3 +315,29 @@ def test_sums_of_gradients_keep_their_order(write):
         pair = [strata.autograd.grad(p(x)[0], x, g)[0] for p in (f, program)]
         assert same_bits(*pair)
     assert f.variants().graphs[0]["replayed"] == 3
+
+
+def test_memory_that_changes_hands():
+    def exchanged(x):
+        a, b = x * 2, x * 3
+        b.data = a
+        return a, b
+
+    def data_of_arguments(x):
+        return x.data, x.data.requires_grad_()
+
+    for run in (exchanged, data_of_arguments):
+        f = strata.compile(run, replay=True)
+        for _ in range(5):
+            x = strata.randn(3, requires_grad=True)
+            for got, want in zip(f(x), run(x), strict=True):
+                assert same_bits(got, want) and got is not x and got.is_leaf == want.is_leaf
+                if want.requires_grad:
+                    pair = [
+                        strata.autograd.grad(t.sum(), x, allow_unused=True, retain_graph=True)[0] for t in (got, want)
+                    ]
+                    assert str(pair[0]) == str(pair[1])
+    with strata.no_grad():
+        f = strata.compile(lambda x: x.data, replay=True)
+        x = strata.ones(3)
+        assert all(f(x) is not x for _ in range(5))
