@@ -18,6 +18,7 @@ import gen_ops
 import module_records
 import signatures
 import strata
+import strata.onnx
 from op_docs import anchor, op_section, public_path, sample_value, unwrapped
 from strata import _C
 
@@ -327,19 +328,37 @@ def doctor_page():
     return "".join(text)
 
 
+def onnx_page():
+    """The ops of ONNX that can be read, and the records that can be written."""
+    by_domain = {}
+    for domain, name, since in strata.onnx.ops():
+        by_domain.setdefault(domain or "ai.onnx", {}).setdefault(name, []).append(since)
+    text = [
+        f"{HEADER}# Ops of ONNX\nThe ops that `strata.onnx.load` knows, each with the opset from which it is supported. "
+        "[How to use it](../usage/onnx.md).\n"
+    ]
+    for domain, names in sorted(by_domain.items()):
+        rows = "".join(f"| {name} | {min(versions)} |\n" for name, versions in sorted(names.items()))
+        text.append(f"## {domain}\n| op | since |\n|---|---|\n{rows}")
+    written = ", ".join(f"`{name}`" for name in _C._onnx_exported() if not name.startswith("_"))
+    text.append(f"## Written by export\nThese ops of Strata, and those that are made of them: {written}.\n")
+    return "\n".join(text)
+
+
 def all_pages():
     sources, folders = read_sources()
     pages, index, count = op_pages(sources, folders)
     pages["library.md"] = library_page()
     pages["modules.md"] = modules_page()
     pages["doctor.md"] = doctor_page()
+    pages["onnx.md"] = onnx_page()
     dtypes = "Where a page says *floating*, float64, float32, float16, bfloat16 and both float8 types are meant."
     pages["index.md"] = (
         f"{HEADER}# Reference\nThe {count} ops by group, from their records. {dtypes} "
         "Kernels are listed in the order in which they are tried; "
         "`strata.explain(op, ...)` tells which one a call uses and why. Everything else is in "
         "[library.md](library.md), modules in [modules.md](modules.md), the checks of `strata doctor` in "
-        f"[doctor.md](doctor.md).\n\n{index.rstrip()}\n"
+        f"[doctor.md](doctor.md), the ops of ONNX in [onnx.md](onnx.md).\n\n{index.rstrip()}\n"
     )
     for name, text in pages.items():
         for block in re.findall(r"```python\n(.*?)```", text, re.S):
