@@ -132,6 +132,7 @@ _LATER = (
     "onnxruntime",
     "ops",
     "optim",
+    "profiler",
     "sparse",
     "vision",
 )  # imported on first use, so that importing strata stays fast

@@ -1,46 +1,114 @@
-"""Records a block of code, span by span."""
+"""Records what a program does, on all layers: calls from Python, ops, kernels, the driver, the device."""
 
 from . import _C
 
 
 class tracing:
-    """Records every op, kernel and gradient step in a with block: `with strata.tracing() as t: ...; print(t)`."""
+    """Records a with block: `with strata.tracing() as t: ...; print(t.table())`; `t.save("trace.html")` or `.json`.
+
+    `table(by)` sums up by "op", "kernel", "line" (of the program), "layer", "module", "device" and others; printing shows
+    the spans in order. Buffers take at most `memory` bytes; later spans are counted in `dropped`. With `modules`, calls of
+    modules are spans too. One recording at a time per process.
+    """
+
+    def __init__(self, path=None, *, memory=256 << 20, modules=True):
+        self._path, self._memory, self._modules = path, memory, modules
+        self._trace, self._events, self._hooks = None, None, ()
 
     def __enter__(self):
-        _C._trace_start()
+        _C._trace_start(self._memory)
+        if self._modules:
+            self._hooks = _watch_modules()
         return self
 
     def __exit__(self, *_):
-        self.events = _C._trace_stop()
+        for hook in self._hooks:
+            hook.remove()
+        self._trace, self._events, self._hooks = _C._trace_stop(), None, ()
+        if self._path is not None:
+            self.save(self._path)
 
-    def __str__(self):
-        events = sorted(self.events, key=lambda e: (e["begin_ns"], -e["end_ns"]))
-        lines, open_ends = [], []
-        for e in events:
-            while open_ends and e["begin_ns"] >= open_ends[-1]:
-                open_ends.pop()
-            lines.append(
-                f"{'  ' * len(open_ends)}{e['layer']}: {e['name']} {e['detail']}  {(e['end_ns'] - e['begin_ns']) / 1e3:.1f} us  #{e['id']}"
-            )
-            open_ends.append(e["end_ns"])
-        return "\n".join(lines)
+    def _recorded(self):
+        if self._trace is None:
+            raise RuntimeError("tracing: nothing is recorded yet; the with block has not ended")
+        return self._trace
+
+    @property
+    def events(self):
+        """All spans in the order of their ends, as dicts: layer, name, facts, id, begin_ns, end_ns, thread, detail."""
+        if self._events is None:
+            self._events = _C._trace_events(self._recorded())
+        return self._events
+
+    dropped = property(lambda self: _C._trace_count(self._recorded())[1], doc="Spans for which there was no memory.")
+
+    def __len__(self):
+        return _C._trace_count(self._recorded())[0]
+
+    def rows(self, by="op"):
+        """The rows of a table as dicts: key, calls, total_ns, self_ns, device_ns, bytes; the longest first."""
+        return _C._trace_rows(self._recorded(), by)
+
+    def table(self, by="op", limit=20):
+        """A table as text: calls, time with and without the spans inside, time on the device, bytes per second."""
+        return _C._trace_text(self._recorded(), "table", by, limit).rstrip("\n")
+
+    def tree(self, limit=200):
+        """The spans in order, indented, with their facts and ids."""
+        return _C._trace_text(self._recorded(), "tree", "op", limit).rstrip("\n")
 
     def save(self, path):
-        """Writes the events in the Trace Event format, which Perfetto opens."""
-        spans = [
-            dict(
-                name=e["name"],
-                cat=e["layer"],
-                ph="X",
-                ts=e["begin_ns"] / 1e3,
-                dur=(e["end_ns"] - e["begin_ns"]) / 1e3,
-                pid=0,
-                tid=e["thread"],
-                args=dict(detail=e["detail"], id=e["id"]),
-            )
-            for e in self.events
-        ]
-        import json  # imported on first use, so that importing strata stays fast
+        """Writes a file by the end of its name: .json (for Perfetto), .html, .svg (flame graph) or .txt."""
+        _C._trace_save(self._recorded(), path)
 
-        with open(path, "w") as f:
-            json.dump({"traceEvents": spans}, f)
+    def __str__(self):
+        return self.tree()
+
+    def _repr_html_(self):
+        from html import escape
+
+        flame = _C._trace_text(self._recorded(), "svg", "op", 0)
+        return f"<pre>{escape(self.table())}</pre><div style='overflow-x:auto'>{flame}</div>"
+
+
+def _watch_modules():
+    """Global hooks that open a span when a module is called and close it when the call ends, with an error too."""
+    from .nn.modules import module as hooks
+
+    open_spans = []
+
+    def begin(module, _):
+        open_spans.append(_C._trace_open("module", type(module).__name__))
+
+    def end(*_):
+        if open_spans:
+            _C._trace_close(open_spans.pop())
+
+    return (
+        hooks.register_module_forward_pre_hook(begin),
+        hooks.register_module_forward_hook(end, always_call=True),
+    )
+
+
+class record_function:
+    """Names a block in a recording: `with strata.profiler.record_function("step"): ...`, or a decorator."""
+
+    def __init__(self, name, args=None):
+        self.name, self._spans = name, []
+
+    def __enter__(self):
+        self._spans.append(_C._trace_open("user", str(self.name)))
+        return self
+
+    def __exit__(self, *_):
+        _C._trace_close(self._spans.pop())
+
+    def __call__(self, f):
+        import functools
+
+        @functools.wraps(f)
+        def named(*args, **kwargs):
+            with record_function(self.name):
+                return f(*args, **kwargs)
+
+        return named

@@ -317,8 +317,10 @@ class Backward {
       if (const auto watch = autograd::backward_watch.load(std::memory_order_relaxed)) watch(node);
     tracing::Span span(tracing::Layer::Autograd,
                        node.op->name.c_str());  // an event may outlive a custom node and its name
-    if (span.active() && custom) [[unlikely]]
-      span.detail(node.name());
+    if (span.active()) [[unlikely]] {
+      span.fact(tracing::key::node, static_cast<int64_t>(node.order));
+      if (custom) span.copied(tracing::key::name, node.name());
+    }
     if (custom) custom_step(node, *custom, p);
     else formula_step(node, p);
     reading.end(!retain_graph_);

@@ -13,6 +13,7 @@ void add_devices(CLI::App& app, Run& run);
 void add_doctor(CLI::App& app, Run& run);
 void add_libraries(CLI::App& app, Run& run);
 void add_tune(CLI::App& app, Run& run);
+void add_trace(CLI::App& app, Run& run);
 void add_train(CLI::App& app, Run& run);
 void add_onnx(CLI::App& app, Run& run);
 void add_help(CLI::App& app, Run& run);

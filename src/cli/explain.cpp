@@ -48,15 +48,16 @@ int explain_compiled(const Options& o) {
                    python, std::strerror(errno)));
 }
 
-void print_spans(std::vector<tracing::Event> events) {
+void print_spans(const tracing::Recording& recording) {
+  std::vector<tracing::Event> events = recording.events;
   std::stable_sort(events.begin(), events.end(), [](const auto& a, const auto& b) {
     return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
   });
   std::vector<int64_t> open;
   for (const tracing::Event& e : events) {
     while (!open.empty() && e.begin_ns >= open.back()) open.pop_back();
-    const std::string label =
-      fmt::format("{}{}: {} {}", std::string(2 * open.size() + 2, ' '), tracing::name_of(e.layer), e.name, e.detail);
+    const std::string label = fmt::format("{}{}: {} {}", std::string(2 * open.size() + 2, ' '),
+                                          tracing::name_of(e.layer), e.name, recording.detail(e));
     fmt::print("{:<72} {:>10.2f} us\n", label, static_cast<double>(e.end_ns - e.begin_ns) / 1e3);
     open.push_back(e.end_ns);
   }
@@ -91,7 +92,7 @@ int explain(const Options& o) {
                          return args;
                        }()));
   }
-  const std::vector<tracing::Event> events = tracing::stop();
+  const tracing::Recording recording = tracing::stop();
 
   if (o.json) {
     nlohmann::json kernels = nlohmann::json::array(), spans = nlohmann::json::array();
@@ -101,10 +102,10 @@ int explain(const Options& o) {
                          {"facts", facts_of(*line.kernel)},
                          {"reason", verdict(line)},
                          {"workspace", line.workspace}});
-    for (const auto& e : events)
+    for (const auto& e : recording.events)
       spans.push_back({{"layer", tracing::name_of(e.layer)},
                        {"name", e.name},
-                       {"detail", e.detail},
+                       {"detail", recording.detail(e)},
                        {"id", e.id},
                        {"begin_ns", e.begin_ns},
                        {"end_ns", e.end_ns}});
@@ -118,7 +119,7 @@ int explain(const Options& o) {
   for (const auto& line : seen.lines)
     fmt::print("  {:<20} {:<24} {:<30} {}\n", line.op->name, line.kernel->name, facts_of(*line.kernel), verdict(line));
   fmt::print("\nspans of one call\n");
-  print_spans(events);
+  print_spans(recording);
   for (const Tensor& t : outs) fmt::print("\nresult {} {}\n", name_of(t.dtype()), to_string(t.shape()));
   return 0;
 }

@@ -65,6 +65,7 @@ int run(int argc, char** argv) {
   add_doctor(app, chosen);
   add_libraries(app, chosen);
   add_tune(app, chosen);
+  add_trace(app, chosen);
   add_train(app, chosen);
   add_onnx(app, chosen);
   add_completion(app, chosen);

@@ -22,11 +22,27 @@
 namespace strata {
 namespace {
 
-[[gnu::cold]] std::string describe(const Call& c) {
-  std::string s = "->";
-  for (uint32_t o = 0; o < c.op.outputs; ++o)
-    s += fmt::format(" {}{}", name_of(c.outs[o].dtype()), to_string(c.outs[o].shape()));
-  return s;
+int64_t bytes_of(const TensorImpl& t) { return t.numel * static_cast<int64_t>(size_of(t.dtype)); }
+
+// Facts of a kernel: its source and results, and the bytes that it reads and writes at least.
+[[gnu::cold]] void describe(const Call& c, const Kernel& k, tracing::Span& span) {
+  int64_t bytes = 0;
+  for (uint32_t o = 0; o < c.op.outputs; ++o) {
+    if (!c.outs[o]) continue;
+    span.tensor(tracing::key::output, info_of(c.outs[o].dtype()).name, c.outs[o].shape());
+    bytes += bytes_of(*c.outs[o]);
+  }
+  for (const Value& v : c.args)
+    if (v.tag == Tag::Tensor) bytes += bytes_of(*v.tensor);
+  span.fact(tracing::key::bytes, bytes);
+  span.text(tracing::key::source, name_of(k.source));
+}
+
+// Facts of an op: its tensors.
+[[gnu::cold]] void describe(const Args& args, tracing::Span& span) {
+  for (const Value& v : args)
+    if (v.tag == Tag::Tensor)
+      span.tensor(tracing::key::input, info_of(v.tensor->dtype).name, v.tensor->sizes());
 }
 
 #ifndef NDEBUG
@@ -45,7 +61,7 @@ void check_bounds(const Call& c, const Kernel& k) {
 [[gnu::always_inline]] inline void run_traced(const Kernel& k, const Call& c, const Plan* plan) {
   tracing::Span span(tracing::Layer::Kernel, k.name);
   if (span.active()) [[unlikely]]
-    span.detail(describe(c));
+    describe(c, k, span);
   if (plan) run(k, c, *plan);
   else k.run(c);
 #ifndef NDEBUG
@@ -348,9 +364,20 @@ Value recorded_value(const OpRecord& op, const Args& args) {
 
 }  // namespace
 
+// The number of the node that was recorded: the span of its backward step has the same.
+[[gnu::cold]] static void note_node(const OpRecord& op, const Tensor* outs, tracing::Span& span) {
+  for (uint32_t o = 0; o < op.outputs; ++o)
+    if (outs[o] && outs[o]->history) {
+      if (const Node* node = node_of(*outs[o])) span.fact(tracing::key::node, static_cast<int64_t>(node->order));
+      return;
+    }
+}
+
 // Without rare modes. Whether the op was computed by others: a composite.
 [[gnu::always_inline]] static inline bool call_plainly(const OpRecord& op, const Args& args, Tensor* outs) {
   tracing::Span span(tracing::Layer::Op, op.name.c_str());
+  if (span.active()) [[unlikely]]
+    describe(args, span);
   check_args(op, args);
   if (const auto composite = composite_of(op, args)) {
     Results results{outs, nullptr};
@@ -375,7 +402,11 @@ Value recorded_value(const OpRecord& op, const Args& args) {
     if (op.written) [[unlikely]]
       count_writes(op, args);
   }
-  if (recording(op, args)) record_node(op, args, outs, op.outputs);
+  if (recording(op, args)) {
+    record_node(op, args, outs, op.outputs);
+    if (span.active()) [[unlikely]]
+      note_node(op, outs, span);
+  }
   return false;
 }
 
@@ -429,6 +460,8 @@ std::vector<Tensor> call_list(const OpRecord& op, const Args& args) {
     return list;
   }
   tracing::Span span(tracing::Layer::Op, op.name.c_str());
+  if (span.active()) [[unlikely]]
+    describe(args, span);
   check_args(op, args);
   const auto composite = composite_of(op, args);
   STRATA_CHECK(composite, NotImplemented, "{}: an op that returns a list needs composite()", op.name);
@@ -543,6 +576,8 @@ Tensor call_inplace(const OpRecord& op, const Args& args) {
     return self;
   }
   tracing::Span span(tracing::Layer::Op, op.name.c_str());
+  if (span.active()) [[unlikely]]
+    describe(args, span);
   check_args(op, args);
   STRATA_CHECK(op.outputs == 1 && !op.view_fn && args.size && args.is_tensor(0), Type,
                "{}: this op has no in-place form for these arguments", op.name);

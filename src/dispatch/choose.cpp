@@ -77,8 +77,23 @@ void no_kernel(const Call& c, const Kernels& kernels) {
   fail(ErrorKind::NotImplemented, what);
 }
 
+// The choice of choose() as a span, with the reason of each kernel that was rejected.
+static const Kernel& choose_traced(const Kernels& kernels, const Call& c, Plan& plan) {
+  tracing::Span span(tracing::Layer::Dispatch, "choose");
+  for (const Kernel& k : kernels) {
+    const std::string reason = objection_to(k, c, plan);
+    if (reason.empty()) {
+      if (span.active()) span.text(tracing::key::kernel, k.name);
+      return k;
+    }
+    if (span.active()) span.copied(tracing::key::rejected, fmt::format("{}: {}", k.name, reason));
+  }
+  no_kernel(c, kernels);
+}
+
 // Asks every kernel, so that an explanation can show all of them.
 const Kernel& choose_watched(const Kernels& kernels, const Call& c, Plan& plan) {
+  if (!thread_state.explain && !thread_state.tuning && !c.op.is_tuned()) return choose_traced(kernels, c, plan);
   Explanation looked;
   std::vector<Explanation::Line>& lines = looked.lines;
   std::vector<size_t> ready;

@@ -1,5 +1,6 @@
 // Chooses the kernel of a call: the first of its back end's list that accepts it, or the one that tuning found fastest.
 #pragma once
+#include "base/trace.h"
 #include "dispatch/settings.h"
 #include "record/op.h"
 
@@ -15,7 +16,10 @@ const Kernel& choose_watched(const Kernels& kernels, const Call& c, Plan& plan);
 [[noreturn]] void no_kernel(const Call& c, const Kernels& kernels);
 
 // Whether every kernel is asked or timed.
-inline bool is_watched(const Call& c) { return thread_state.explain || thread_state.tuning || c.op.is_tuned(); }
+inline bool is_watched(const Call& c) {
+  return thread_state.explain || thread_state.tuning || c.op.is_tuned() ||
+         tracing::enabled.load(std::memory_order_relaxed);
+}
 // `rejected`: how many kernels at the beginning of the list are known to reject the call.
 inline const Kernel& choose(const Kernels& kernels, const Call& c, Plan& plan, size_t rejected = 0) {
   if (is_watched(c)) [[unlikely]]

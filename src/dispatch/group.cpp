@@ -325,7 +325,7 @@ void Group::compute_all(const char* why, const char* reason) {
   cuda::FusedRun run{.how = "tiles", .source = {}};
   if (!program.steps.empty()) {
     tracing::Span span(tracing::Layer::Kernel, "fused");
-    if (span.active()) span.detail(names());
+    if (span.active()) span.copied(tracing::key::detail, names());
     const Scoped now(computing, this);
     const Scoped<ReadObserver*> unseen(own_read_observer, nullptr);  // the program has called these ops before
     if (program.device.type == DeviceType::Cpu) cpu::run_tiles(program);

@@ -7,6 +7,7 @@
 #include "cuda/runtime/runtime.h"
 #include "python/backward_pass.h"
 #include "python/binding.h"
+#include "python/trace.h"
 
 // After Python.h, which it needs.
 #include <frameobject.h>
@@ -62,6 +63,7 @@ PyObject* run_backward(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     const auto roots = tensors_of(tensors, "backward"), g = tensors_of(grads, "backward"),
                in = tensors_of(inputs, "backward");
+    const PythonSpan span("backward");
     const BackwardPass pass;
     {
       WithoutGil unlock;
@@ -80,6 +82,7 @@ PyObject* run_grad(PyObject*, PyObject* args) {
     const auto out = tensors_of(outputs, "grad"), in = tensors_of(inputs, "grad"), g = tensors_of(grads, "grad");
     STRATA_CHECK(!in.empty(), Runtime, "`inputs` argument to `grad()` cannot be empty.");
     std::vector<Tensor> result;
+    const PythonSpan span("backward");
     const BackwardPass pass;
     {
       WithoutGil unlock;
@@ -108,6 +111,7 @@ PyObject* tensor_backward(PyObject* self, PyObject* const* values, Py_ssize_t n,
                  grad = given[0] && given[0] != Py_None ? require_tensor(given[0], "backward") : Tensor();
     const bool create = flag(given[2]), retain = flag(given[1]) || create;
     const auto inputs = tensors_of(given[3], "backward");
+    const PythonSpan span("backward");
     const BackwardPass pass;
     {
       WithoutGil unlock;

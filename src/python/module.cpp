@@ -10,7 +10,6 @@
 #include "base/interrupt.h"
 #include "base/library.h"
 #include "base/parallel.h"
-#include "base/trace.h"
 #include "base/warning.h"
 #include "dispatch/choose.h"
 #include "dispatch/samples.h"
@@ -22,6 +21,7 @@
 #include "python/overrides.h"
 #include "python/sparse.h"
 #include "python/system.h"
+#include "python/trace.h"
 #include "tensor/generator.h"
 #include "tensor/package_name.h"
 
@@ -206,24 +206,6 @@ PyObject* explain(PyObject*, PyObject* const* values, Py_ssize_t n, PyObject* ke
   });
 }
 
-PyObject* trace_start(PyObject*, PyObject*) {
-  return guarded([&] {
-    tracing::start();
-    return Py_NewRef(Py_None);
-  });
-}
-PyObject* trace_stop(PyObject*, PyObject*) {
-  return guarded([&] {
-    Object list(need(PyList_New(0)));
-    for (const tracing::Event& e : tracing::stop())
-      append(list, Py_BuildValue("{s:s,s:s,s:s,s:K,s:L,s:L,s:I}", "layer", tracing::name_of(e.layer), "name", e.name,
-                                 "detail", e.detail.c_str(), "id", static_cast<unsigned long long>(e.id), "begin_ns",
-                                 static_cast<long long>(e.begin_ns), "end_ns", static_cast<long long>(e.end_ns),
-                                 "thread", e.thread));
-    return list.release();
-  });
-}
-
 // --- the registry, for tests, docs and tools -----------------------------------------------------------------------------
 
 PyObject* value_object(const Value& v) {
@@ -397,8 +379,6 @@ PyMethodDef functions[] = {
    "promote_types($module, type1, type2, /)\n--\n\nThe dtype that an op on tensors of both dtypes computes in."},
   {"explain", method(explain), METH_FASTCALL | METH_KEYWORDS,
    "explain($module, op, /, *args, **kwargs)\n--\n\nWhich kernel runs, and why not the others."},
-  {"_trace_start", trace_start, METH_NOARGS, nullptr},
-  {"_trace_stop", trace_stop, METH_NOARGS, nullptr},
   {}};
 
 PyModuleDef definition = {
@@ -425,10 +405,10 @@ bool init(PyObject* module) {
   if (!init_types(module) || !init_tensor_type(module) || !init_op_type(module) || !init_overrides(module) ||
       !init_replay(module) || !init_autograd(module) || !init_kernels(module))
     return false;
-  for (PyMethodDef* table :
-       {conversion_functions, autograd_functions, dlpack_functions, file_functions, optim_functions, value_functions,
-        device_functions, device_memory_functions, autocast_functions, kernel_functions, gemm_functions,
-        library_functions, inline_functions, sparse_functions, graph_functions, system_functions, onnx_functions})
+  for (PyMethodDef* table : {conversion_functions, autograd_functions, dlpack_functions, file_functions,
+                             optim_functions, value_functions, device_functions, device_memory_functions,
+                             autocast_functions, kernel_functions, gemm_functions, library_functions, inline_functions,
+                             sparse_functions, graph_functions, system_functions, trace_functions, onnx_functions})
     if (PyModule_AddFunctions(module, table) < 0) return false;
   ops_dict = make_ops();
   return ops_dict && PyModule_AddObjectRef(module, "ops", ops_dict) == 0 && bind_operators(ops_dict) &&

@@ -7,6 +7,7 @@
 #include "python/library.h"
 #include "python/op_arguments.h"
 #include "python/overrides.h"
+#include "python/trace.h"
 #include "tensor/package_name.h"
 
 namespace strata::python {
@@ -178,6 +179,7 @@ PyObject* call_op(PyObject* self, PyObject* const* values, size_t flagged, PyObj
     if (any_overrides(values, all)) [[unlikely]]
       if (PyObject* result = call_override(self, values, given, keywords)) return result;
     const Overload& first = me.overloads->front();
+    const PythonSpan span(first.op->name.c_str());
     Attempt a;
     a.parser.strict = me.several;
     a.inplace_keyword = me.inplace_keyword;

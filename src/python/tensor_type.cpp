@@ -3,6 +3,7 @@
 #include "python/overrides.h"
 #include "python/parse.h"
 #include "python/sparse.h"
+#include "python/trace.h"
 #include "strata/ops/movement/copy.h"
 #include "strata/ops/movement/views.h"
 
@@ -166,6 +167,7 @@ template <Operator k> PyObject* binary(PyObject* left, PyObject* right) {
   return guarded([&]() __attribute__((always_inline))->PyObject * {
     if (!op.record) [[unlikely]]
       return call_plain(op, left, right);
+    const PythonSpan span(op.record->name.c_str());
     const Args& defaults = op.record->defaults;
     Args args;
     args.size = defaults.size;

@@ -28,7 +28,7 @@ def allocations(events):
             kernel = next((i for i, span in enumerate(open_spans) if span["layer"] == "kernel"), None)
             if kernel is not None:  # also in ops that the kernel calls
                 name = f"{open_spans[kernel - 1]['name']}/{open_spans[kernel]['name']}"
-                found.append(int(e["detail"].split()[0]))
+                found.append(dict(e["facts"])["bytes"])
         open_spans.append(e)
     return found, name
 

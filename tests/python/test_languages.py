@@ -34,7 +34,7 @@ PYTHON_ONLY = {
         "Size": "IntList and std::vector<int64_t>",
         "no_grad|enable_grad|set_grad_enabled|inference_mode": "NoGradGuard, AutoGradMode and InferenceMode, as in libtorch",
         "autocast": "autocast::Scope",
-        "tune|tracing": "TuneGuard; tracing::start and stop",
+        "tune|tracing": "TuneGuard; tracing::Session",
         "doctor|devices|device_load|dtype_table": "doctor::examine; devices::list, load and dtypes",
         "[gs]et_autocast_.*dtype|(is|set)_autocast_.*enabled|clear_autocast_cache|autocast_.*nesting": "in strata::autocast, as in libtorch's at::autocast",
         "is_tensor": "the type says it",

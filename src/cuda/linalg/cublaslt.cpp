@@ -4,6 +4,7 @@
 #include "cuda/common/tensors.h"
 #include "cuda/linalg/cublaslt_store.h"
 #include "cuda/linalg/gemm_layout.h"
+#include "cuda/runtime/device_times.h"
 #include "cuda/runtime/stream.h"
 #include "record/precision.h"
 
@@ -119,6 +120,7 @@ void run_gemm_cublaslt(const GemmCall& g, const Call& call, const Plan& plan) {
   lay_out(g, l);
   if (p.copies) copy_addend(g, l);
   const tracing::Span span(tracing::Layer::Runtime, "cublasLtMatmul");
+  const DeviceTime time(span, stream.gpu(), stream.handle(), "cublasLtMatmul");
   std::unique_lock<std::mutex> hold;
   const bool bias = p.geometry.bias == Bias::Yes;
   if (bias) {

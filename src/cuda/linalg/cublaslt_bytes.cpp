@@ -5,6 +5,7 @@
 #include "cuda/common/tensors.h"
 #include "cuda/linalg/cublaslt_store.h"
 #include "cuda/linalg/gemm_bytes.h"
+#include "cuda/runtime/device_times.h"
 
 namespace strata::cuda {
 namespace {
@@ -85,6 +86,7 @@ void run_bytes_cublaslt(const ByteProduct& p, const Call& call, const Plan& plan
   const size_t bytes = prepared->chosen.workspace;
   const Tensor memory = space.take(Shape(std::array{static_cast<int64_t>(bytes)}), DType::U8);
   const tracing::Span span(tracing::Layer::Runtime, "cublasLtMatmul");
+  const DeviceTime time(span, stream.gpu(), stream.handle(), "cublasLtMatmul");
   const std::lock_guard hold(prepared->lock);
   const auto name = [&](int attribute, const TensorImpl* t) {
     const uint64_t place = address(t);

@@ -23,6 +23,7 @@
 #include "cuda/nn/convolution_product.h"
 #include "cuda/nn/convolution_relu.h"
 #include "cuda/pointwise/pointwise.h"
+#include "cuda/runtime/device_times.h"
 #include "cuda/runtime/stream.h"
 #include "record/precision.h"
 
@@ -414,6 +415,7 @@ void execute(const Functions& f, const Geometry& g, const Prepared& prepared, co
   pack.set(kPackWorkspace, kTypeVoidPointer, &workspace);
   check(f, pack.finish(), "describing the addresses");
   const tracing::Span span(tracing::Layer::Runtime, "cudnnBackendExecute");
+  const DeviceTime time(span, stream.gpu(), stream.handle(), "cudnnBackendExecute");
   Session& session = Store::get().session(f, g.device);
   const std::lock_guard hold(session.lock);
   check(f, f.set_stream(session.handle, stream.handle()), "choosing a stream");

@@ -34,7 +34,7 @@ bool Allocator::BySize::operator()(const Block* a, const Block* b) const {
 Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
   tracing::Span span(tracing::Layer::Runtime, "allocate");
   if (span.active()) [[unlikely]]
-    span.detail(fmt::format("{} bytes", bytes));
+    span.fact(tracing::key::bytes, static_cast<int64_t>(bytes));
   gpu_.activate();
   std::unique_ptr<const std::string> line;
   if (history.load(std::memory_order_relaxed)) [[unlikely]]
@@ -52,6 +52,8 @@ Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
     empty_hand();
     b = take(size, small, stream, pool);
   }
+  if (span.active()) [[unlikely]]
+    span.fact(tracing::key::pool_hit, b != nullptr);
   if (!b) b = grow(size, small, stream, pool);
   if (!b && !capturing_) {  // memory cached for other sizes and streams may be enough
     ++stats_.retries;

@@ -3,10 +3,12 @@
 #include <fmt/core.h>
 
 #include <map>
+#include <mutex>
 
 #include "base/error.h"
 #include "base/trace.h"
 #include "cuda/driver/vgpu.h"
+#include "cuda/runtime/device_times.h"
 #include "cuda/runtime/faults.h"
 #include "record/op.h"
 
@@ -76,6 +78,44 @@ Stream Stream::create(Gpu& gpu, int priority) {
           })};
 }
 
+namespace {
+// Facts of a launch. What the driver tells about a kernel is asked once per kernel.
+[[gnu::cold]] void describe(tracing::Span& span, const Gpu& gpu, const Function& f, driver::CUfunction function,
+                            Grid grid, Grid block, uint32_t shared_bytes) {
+  namespace key = tracing::key;
+  span.text(key::kernel, tracing::intern(f.name()));
+  span.fact(key::grid_x, grid.x);
+  span.fact(key::grid_y, grid.y);
+  span.fact(key::grid_z, grid.z);
+  span.fact(key::block_x, block.x);
+  span.fact(key::block_y, block.y);
+  span.fact(key::block_z, block.z);
+  span.fact(key::shared, shared_bytes);
+  struct Known {
+    int registers;
+    std::map<uint64_t, int> blocks;  // per multiprocessor, by threads and shared memory
+  };
+  static std::mutex lock;
+  static auto* const known = new std::map<driver::CUfunction, Known>;
+  const std::lock_guard hold(lock);
+  const tracing::Quiet quiet;
+  const driver::Table& t = gpu.table();
+  auto [at, fresh] = known->try_emplace(function, Known{-1, {}});
+  if (fresh && t.cuFuncGetAttribute(&at->second.registers, driver::kFunctionRegisters, function) != driver::kSuccess)
+    at->second.registers = -1;
+  const int threads = static_cast<int>(block.x * block.y * block.z);
+  auto [blocks, first] =
+    at->second.blocks.try_emplace(uint64_t{shared_bytes} << 32 | static_cast<uint64_t>(threads), 0);
+  if (first && t.cuOccupancyMaxActiveBlocksPerMultiprocessor(&blocks->second, function, threads, shared_bytes) !=
+                 driver::kSuccess)
+    blocks->second = 0;
+  if (at->second.registers >= 0) span.fact(key::registers, at->second.registers);
+  if (blocks->second > 0 && gpu.properties.max_threads_per_multiprocessor > 0)
+    span.number(key::occupancy,
+                static_cast<double>(blocks->second) * threads / gpu.properties.max_threads_per_multiprocessor);
+}
+}  // namespace
+
 void Stream::launch_with(const Function& f, Grid grid, Grid block, uint32_t shared_bytes, void** params,
                          bool together) const {
   if (promising.load(std::memory_order_relaxed)) [[unlikely]] {
@@ -90,16 +130,16 @@ void Stream::launch_with(const Function& f, Grid grid, Grid block, uint32_t shar
       shared_bytes > static_cast<uint32_t>(p.shared_per_block_optin)) [[unlikely]]
     refuse_launch(gpu, f, grid, block, shared_bytes);
   tracing::Span span(tracing::Layer::Runtime, "launch");
-  if (span.active()) [[unlikely]]
-    span.detail(fmt::format("{} <<<{}x{}x{}, {}x{}x{}, {}>>>", f.name(), grid.x, grid.y, grid.z, block.x, block.y,
-                            block.z, shared_bytes));
   const driver::CUfunction function = f.on(gpu);
+  if (span.active()) [[unlikely]]
+    describe(span, gpu, f, function, grid, block, shared_bytes);
   if (shared_bytes > static_cast<uint32_t>(p.shared_per_block)) [[unlikely]]
     gpu.check(
       gpu.table().cuFuncSetAttribute(function, driver::kFunctionMaxDynamicShared, static_cast<int>(shared_bytes)),
       "ask for shared memory");
   if (gpu.runtime.type == DeviceType::Vgpu)
     driver::set_vgpu_label(thread_state.op ? thread_state.op->name.c_str() : nullptr);
+  const DeviceTime time(span, gpu, handle_, f.name().c_str());
   const driver::CUresult r = together
                                ? gpu.table().cuLaunchCooperativeKernel(function, grid.x, grid.y, grid.z, block.x,
                                                                        block.y, block.z, shared_bytes, handle_, params)

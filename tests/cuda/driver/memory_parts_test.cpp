@@ -257,7 +257,7 @@ TEST_F(Parts, CallsAreSpansWhileSomebodyTraces) {
   tracing::start();
   OK(cu->cuMemAlloc(&p, 256));
   OK(run_fill(p, 1, 0));
-  const auto events = tracing::stop();
+  const auto events = tracing::stop().events;
   OK(cu->cuMemFree(p));
   std::vector<std::string> names;
   for (const auto& e : events)

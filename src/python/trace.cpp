@@ -1,0 +1,157 @@
+// strata.trace: starts and ends recordings, and gives their contents to Python.
+#include "python/trace.h"
+
+#include "python/capsule.h"
+#include "system/trace/trace.h"
+
+namespace strata::python {
+
+using tracing::Fact, tracing::Key, tracing::Layer;
+using OwnedSpan = std::shared_ptr<tracing::Span>;
+template <> constexpr const char* kCapsule<tracing::Trace> = "strata.trace";
+template <> constexpr const char* kCapsule<OwnedSpan> = "strata.span";
+
+namespace {
+
+PyObject* text_of(std::string_view s) {
+  return need(PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "replace"));
+}
+
+PyObject* start(PyObject*, PyObject* bytes) {
+  return guarded([&] {
+    const auto most = checked(PyLong_AsSsize_t(bytes));
+    STRATA_CHECK(most > 0, Value, "trace: memory is {}, expected a number of bytes above 0", most);
+    tracing::start(static_cast<size_t>(most));
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* stop(PyObject*, PyObject*) {
+  return guarded([&] {
+    tracing::Recording recording;
+    {
+      const WithoutGil unlock;  // it waits for devices
+      recording = tracing::stop();
+    }
+    return capsule(tracing::Trace(std::move(recording)));
+  });
+}
+
+PyObject* is_on(PyObject*, PyObject*) { return PyBool_FromLong(tracing::enabled.load(std::memory_order_relaxed)); }
+
+// The value of a fact, or None.
+PyObject* value_of(const Fact& f) {
+  switch (f.key->kind) {
+    case Key::Kind::Integer: return PyLong_FromLongLong(f.integer);
+    case Key::Kind::Number: return PyFloat_FromDouble(f.number);
+    case Key::Kind::Text:
+    case Key::Kind::Copied: return text_of(f.text);
+    case Key::Kind::Tensor: break;
+  }
+  Object sizes(need(PyTuple_New(static_cast<Py_ssize_t>(f.sizes.size()))));
+  for (size_t i = 0; i < f.sizes.size(); ++i)
+    PyTuple_SET_ITEM(sizes.get(), static_cast<Py_ssize_t>(i), need(PyLong_FromLongLong(f.sizes[i])));
+  return Py_BuildValue("(NN)", text_of(f.text), sizes.release());
+}
+
+// _trace_events(trace): a dict per span, in the order of their ends; facts are a list of pairs, since keys may repeat.
+PyObject* events(PyObject*, PyObject* handle) {
+  return guarded([&] {
+    const tracing::Trace& t = inside<tracing::Trace>(handle);
+    Object list(need(PyList_New(0)));
+    for (const tracing::Event& e : t.recording().events) {
+      Object facts(need(PyList_New(0)));
+      for (const Fact& f : t.recording().facts(e)) append(facts, Py_BuildValue("(sN)", f.key->name, need(value_of(f))));
+      append(list, Py_BuildValue("{s:s,s:N,s:N,s:N,s:K,s:L,s:L,s:I}", "layer", tracing::name_of(e.layer), "name",
+                                 text_of(e.name), "detail", text_of(t.recording().detail(e)), "facts", facts.release(), "id",
+                                 static_cast<unsigned long long>(e.id), "begin_ns", static_cast<long long>(e.begin_ns),
+                                 "end_ns", static_cast<long long>(e.end_ns), "thread", e.thread));
+    }
+    return list.release();
+  });
+}
+
+PyObject* rows(PyObject*, PyObject* args) {
+  PyObject* handle;
+  const char* by;
+  if (!PyArg_ParseTuple(args, "Os", &handle, &by)) return nullptr;
+  return guarded([&] {
+    Object list(need(PyList_New(0)));
+    for (const tracing::Row& r : inside<tracing::Trace>(handle).rows(by))
+      append(list, Py_BuildValue("{s:N,s:K,s:L,s:L,s:L,s:L}", "key", text_of(r.key), "calls",
+                                 static_cast<unsigned long long>(r.calls), "total_ns", static_cast<long long>(r.total_ns),
+                                 "self_ns", static_cast<long long>(r.self_ns), "device_ns", static_cast<long long>(r.device_ns),
+                                 "bytes", static_cast<long long>(r.bytes)));
+    return list.release();
+  });
+}
+
+// _trace_text(trace, "table" | "tree" | "html" | "svg", by, most)
+PyObject* text(PyObject*, PyObject* args) {
+  PyObject* handle;
+  const char *what, *by;
+  Py_ssize_t most;
+  if (!PyArg_ParseTuple(args, "Ossn", &handle, &what, &by, &most)) return nullptr;
+  return guarded([&] {
+    STRATA_CHECK(most >= 0, Value, "trace: the number of lines is {}, expected 0 or more", most);
+    const tracing::Trace& t = inside<tracing::Trace>(handle);
+    const std::string_view form = what;
+    const auto lines = static_cast<size_t>(most);
+    return text_of(form == "table"  ? t.table(by, lines)
+                   : form == "tree" ? t.tree(lines)
+                   : form == "html" ? t.to_html()
+                                    : t.flame_svg());
+  });
+}
+
+PyObject* save(PyObject*, PyObject* args) {
+  PyObject *handle, *path;
+  if (!PyArg_ParseTuple(args, "OO&", &handle, PyUnicode_FSConverter, &path)) return nullptr;
+  const Object owned(path);
+  return guarded([&] {
+    const tracing::Trace t = inside<tracing::Trace>(handle);
+    const std::string file(PyBytes_AS_STRING(path), static_cast<size_t>(PyBytes_GET_SIZE(path)));
+    const WithoutGil unlock;
+    t.save(file);
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* count(PyObject*, PyObject* handle) {  // spans, and those that were dropped
+  return guarded([&] {
+    const tracing::Recording& r = inside<tracing::Trace>(handle).recording();
+    return Py_BuildValue("KK", static_cast<unsigned long long>(r.events.size()), static_cast<unsigned long long>(r.dropped));
+  });
+}
+
+// _trace_open("user" | "module", name): a span that _trace_close ends; None while nothing is recorded
+PyObject* open_span(PyObject*, PyObject* args) {
+  const char *layer, *name;
+  if (!PyArg_ParseTuple(args, "ss", &layer, &name)) return nullptr;
+  return guarded([&] {
+    if (!tracing::enabled.load(std::memory_order_relaxed)) return Py_NewRef(Py_None);
+    return capsule(std::make_shared<tracing::Span>(*layer == 'm' ? Layer::Module : Layer::User, tracing::intern(name)));
+  });
+}
+PyObject* close_span(PyObject*, PyObject* handle) {
+  return guarded([&] {
+    if (handle != Py_None) inside<OwnedSpan>(handle).reset();
+    return Py_NewRef(Py_None);
+  });
+}
+
+}  // namespace
+
+PyMethodDef trace_functions[] = {{"_trace_start", start, METH_O, nullptr},
+                                 {"_trace_stop", stop, METH_NOARGS, nullptr},
+                                 {"_trace_is_on", is_on, METH_NOARGS, nullptr},
+                                 {"_trace_events", events, METH_O, nullptr},
+                                 {"_trace_rows", rows, METH_VARARGS, nullptr},
+                                 {"_trace_text", text, METH_VARARGS, nullptr},
+                                 {"_trace_save", save, METH_VARARGS, nullptr},
+                                 {"_trace_count", count, METH_O, nullptr},
+                                 {"_trace_open", open_span, METH_VARARGS, nullptr},
+                                 {"_trace_close", close_span, METH_O, nullptr},
+                                 {}};
+
+}  // namespace strata::python

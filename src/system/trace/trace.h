@@ -1,0 +1,78 @@
+// Records what a program does, on all layers, and shows it. In Python: `with strata.tracing() as t: …`.
+//
+//   strata::tracing::Session session;
+//   … work …
+//   strata::tracing::Trace t = session.stop();
+//   std::cout << t.table("op");
+//   t.save("trace.json");  // for Perfetto; also .svg (flame graph), .html, .txt
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/trace.h"
+
+namespace strata::tracing {
+
+// One line of a table.
+struct Row {
+  std::string key;
+  uint64_t calls = 0;
+  int64_t total_ns = 0, self_ns = 0;  // with and without the spans inside
+  int64_t device_ns = 0;              // of the kernels that it launched
+  int64_t bytes = 0;                  // that its kernels read and wrote, at least
+};
+
+class STRATA_API Trace {
+ public:
+  Trace() : Trace(tracing::Recording()) {}
+  explicit Trace(tracing::Recording recording);
+
+  const tracing::Recording& recording() const { return *recording_; }
+  // Spans by "op", "kernel", "line", "layer", "module", "user" or "device", the longest first. Throws Value for another.
+  std::vector<Row> rows(const std::string& by = "op") const;
+  std::string table(const std::string& by = "op", size_t most = 20) const;
+  std::string tree(size_t most = 200) const;  // the spans in order, indented
+  std::string to_html() const;
+  std::string flame_svg() const;
+  // By the end of the name: .json (Trace Event format, for Perfetto and Chrome), .svg, .html or .txt. Throws Value for
+  // another, Io if the file cannot be written.
+  void save(const std::string& path) const;
+  // "train.py:12 in step" of the line of the program that caused a span; empty if it is not known.
+  std::string line_of(size_t event) const;
+
+ private:
+  struct Nesting {
+    std::vector<uint32_t> order;   // events by thread, then begin
+    std::vector<int64_t> self_ns;  // by event
+    std::vector<int32_t> parent;   // -1: none
+  };
+  std::shared_ptr<const tracing::Recording> recording_;
+  std::shared_ptr<const Nesting> nesting_;
+};
+
+// Records from its construction to stop() or its end. One at a time per process.
+class STRATA_API Session {
+ public:
+  explicit Session(size_t most_bytes = size_t{1} << 28);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  Trace stop();
+
+ private:
+  bool running_ = true;
+};
+
+// A block that the program names: a span of layer User.
+class Scope {
+ public:
+  explicit Scope(const std::string& name)
+      : span_(tracing::Layer::User, tracing::enabled.load(std::memory_order_relaxed) ? tracing::intern(name) : "") {}
+
+ private:
+  tracing::Span span_;
+};
+
+}  // namespace strata::tracing
