@@ -52,7 +52,7 @@ endfunction()
 # The pages of docs/usage for `strata help`, as rows of a table: {"tour", R"(...)"}.
 function(strata_embed_help target)
   file(GLOB pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/usage/*.md)
-  set(out ${STRATA_GEN}/help/help_pages.inc)
+  set(out ${STRATA_GEN}/help/strata/help_pages.inc)
   add_custom_command(OUTPUT ${out}
     COMMAND ${CMAKE_COMMAND} "-DPAGES=${pages}" -DOUT=${out} -P ${PROJECT_SOURCE_DIR}/cmake/EmbedHelp.cmake
     DEPENDS ${pages} ${PROJECT_SOURCE_DIR}/cmake/EmbedHelp.cmake COMMENT "Embedding docs/usage" VERBATIM)

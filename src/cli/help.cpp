@@ -18,7 +18,7 @@ struct Page {
   const char* text;
 };
 constexpr Page kPages[] = {
-#include "help_pages.inc"
+#include "strata/help_pages.inc"
 };
 
 // A page of docs/usage for a terminal: without fences, and links by their text.
