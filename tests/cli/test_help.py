@@ -63,7 +63,7 @@ def test_help_has_the_pages_of_the_documentation():
 
 @pytest.mark.parametrize(
     "arguments",
-    [["zork"], ["devices", "--zork"], ["explain"], ["completion", "csh"], ["train", "--lr", "x"]],
+    [["zork"], ["devices", "--zork"], ["completion"], ["completion", "csh"], ["train", "--lr", "x"]],
 )
 def test_errors_have_one_shape(arguments):
     said = run(*arguments, status=1)

@@ -227,6 +227,13 @@ def test_a_whole_process_by_its_environment_and_by_the_command(tmp_path):
     assert {"randn", "exp"} <= names
     done = child(code + "; raise SystemExit(7)", STRATA, "trace", "--out", tmp_path / "b.html", "--")
     assert done.returncode == 7 and "exp" in (tmp_path / "b.html").read_text()
+    both = (
+        "import os, subprocess, sys; "
+        + code
+        + "; subprocess.run([sys.executable, '-c', 'import strata; strata.ones(2)'])"
+    )
+    done = child(both + "; os.fork() or sys.exit()", STRATA_TRACE=str(tmp_path / "c.txt"))
+    assert done.returncode == 0 and "randn" in (tmp_path / "c.txt").read_text()
     done = child(code, STRATA_TRACE=str(tmp_path / "no" / "a.json"))
     assert done.returncode == 0 and "STRATA_TRACE" in done.stderr
 

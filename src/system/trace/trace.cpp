@@ -1,6 +1,7 @@
 #include "system/trace/trace.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -226,13 +227,19 @@ struct WholeProcess {
     const char* file = std::getenv("STRATA_TRACE");
     if (!file || !*file) return;
     path() = file;
+    owner() = ::getpid();
+    ::unsetenv("STRATA_TRACE");  // a program that this one starts would replace the file
     tracing::start();
     std::atexit([] {
-      if (!tracing::enabled.load()) return;  // the program has stopped it
+      if (!tracing::enabled.load() || owner() != ::getpid()) return;  // stopped by the program; a forked process
       try {
         Trace(tracing::stop()).save(path());
       } catch (const std::exception& e) { fmt::print(stderr, "strata: STRATA_TRACE: {}\n", e.what()); }
     });
+  }
+  static pid_t& owner() {
+    static pid_t pid = 0;
+    return pid;
   }
   static std::string& path() {
     static auto* const text = new std::string;
