@@ -227,7 +227,17 @@ struct LinearPlan {
       gemm = plan_product(*input, *weight, *c.out());
       copies_input = true;
     }
-    if (bias && (!bias->contiguous || bias->ndim != 1)) {
+    if (!bias) return;
+    const int64_t columns = weight->ndim == 2 ? weight->shape[1] : 1;
+    if (bias->numel == 1 && columns > 1) {
+      Tensor spread = shape_only(*bias);  // oneDNN reads one for each column
+      spread->data = bias->data;
+      spread->set_shape(Shape(std::array{columns}));
+      spread->strides[0] = 0;
+      spread->update_contiguous();
+      dense_bias = staged(*spread, bias->dtype);
+      bias = dense_bias.get();
+    } else if (!bias->contiguous || bias->ndim != 1) {
       dense_bias = staged(*bias, bias->dtype);
       bias = dense_bias.get();
     }
