@@ -14,7 +14,7 @@ on_device = [r for r in RECORDS if r["cuda_kernels"] and r["samples"] and not r[
 
 # Kernels that allocate while they run, by regular expressions of "op/kernel", each with its reason.
 ALLOCATING = {
-    r"_(varlen_|paged_)?attention/ops|_linear_cross_entropy(_backward)?/chunks|_fused_muon/ops|_int_mm/int32|_scaled_mm/float32|_weight_int(8pack|4)_mm/dequantized|_(lstm|recurrent)_layer(_backward)?/\w+|scatter_reduce/scatter_core": "made of other ops, which have results",
+    r"_(varlen_|paged_)?attention/ops|_linear_cross_entropy(_backward)?/chunks|_fused_muon/ops|_int_mm/int32|_scaled_mm/float32|_weight_int(8pack|4)_mm/dequantized|_(linear_activation|convolution_relu)/in_turn|_(lstm|recurrent)_layer(_backward)?/\w+|scatter_reduce/scatter_core": "made of other ops, which have results",
 }
 
 
