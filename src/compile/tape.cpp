@@ -41,7 +41,7 @@ Tape tape_of(std::span<const Tensor> results, uint64_t first_order) {
     if (n && n->order >= first_order && seen.insert(n).second) open.push_back(n);
   };
   for (const Tensor& t : results)
-    if (t) visit(node_of(*t));
+    if (t && t->requires_grad) visit(edge_to(*t).node.get());  // a view gets the history of later writes to its base
   while (!open.empty()) {
     const TapeNode* n = open.back();
     open.pop_back();

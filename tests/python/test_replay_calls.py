@@ -341,3 +341,17 @@ def test_memory_that_changes_hands():
         f = strata.compile(lambda x: x.data, replay=True)
         x = strata.ones(3)
         assert all(f(x) is not x for _ in range(5))
+
+
+def test_views_whose_tape_is_used_up():
+    def program(x):
+        y = x * 2
+        part = y[:2]  # gets the history of the write when it is next used
+        y.mul_(x)
+        y.sum().backward()
+        return part
+
+    f = strata.compile(program, replay=True)
+    for _ in range(5):
+        with pytest.raises(RuntimeError, match="second time"):
+            f(strata.randn(3, requires_grad=True)).sum().backward()
