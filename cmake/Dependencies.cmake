@@ -21,7 +21,8 @@ FetchContent_Declare(GTest GIT_REPOSITORY https://github.com/google/googletest.g
   GIT_TAG 58d77fa8070e8cec2dc1ed015d66b454c8d78850 # 1.12.1
   FIND_PACKAGE_ARGS 1.12)
 FetchContent_Declare(protozero GIT_REPOSITORY https://github.com/mapbox/protozero.git
-  GIT_TAG v1.7.1 SOURCE_SUBDIR no-build)
+  GIT_TAG f379578a3f7c8162aac0ac31c2696de09a5b5f93 # 1.7.1
+  SOURCE_SUBDIR no-build)
 
 FetchContent_Declare(zstd GIT_REPOSITORY https://github.com/facebook/zstd.git
   GIT_TAG 945f27758c0fd67b636103a38dbf050266c6b90a # 1.5.4

@@ -13,6 +13,7 @@
 #include "onnx/network.h"
 #include "onnx/tensor_data.h"
 #include "strata/ops.h"
+#include "tensor/generator.h"
 
 namespace strata::cli {
 namespace {

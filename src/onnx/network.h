@@ -46,6 +46,7 @@ struct Step;
 struct Block {
   std::vector<Slot> inputs, outputs;
   std::vector<Step> steps;
+  std::vector<TypeInfo> output_types;  // of a graph in an attribute, as the file has them
 };
 struct StepAttribute {
   std::string_view name;
@@ -59,7 +60,8 @@ struct Step {
   std::shared_ptr<const UserOp> user;
   std::vector<Slot> inputs, outputs, dead;  // dead: values that no later step reads
   std::vector<StepAttribute> attributes;
-  std::vector<std::pair<std::string_view, Block>> blocks;  // by the name of the attribute
+  std::vector<std::string_view> block_names;  // of the attributes with graphs
+  std::vector<Block> blocks;                  // in that order
 };
 
 class STRATA_API Network {
@@ -142,6 +144,7 @@ class STRATA_API NodeCall {
   // Runs the graph of an attribute, with values for its inputs.
   Values run(std::string_view attribute, std::span<const Value> inputs);
   size_t block_inputs(std::string_view attribute) const;
+  const std::vector<TypeInfo>& block_outputs(std::string_view attribute) const;
 
   [[noreturn]] void refuse(const std::string& what) const;  // NotImplemented
 

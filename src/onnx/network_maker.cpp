@@ -157,8 +157,10 @@ class NetworkMaker {
     }
     StepAttribute out{given.name, a, {}};
     for (const TensorData& t : a->tensors) out.tensors.push_back(weight(t));
-    if (a->kind == AttributeKind::Graph)
-      step.blocks.emplace_back(given.name, make_block(a->graphs.at(0), scope, context));
+    if (a->kind == AttributeKind::Graph) {
+      step.block_names.push_back(given.name);
+      step.blocks.push_back(make_block(a->graphs.at(0), scope, context));
+    }
     step.attributes.push_back(std::move(out));
   }
   Block make_block(const Graph& graph, const Scope& around, const Context& context) {
@@ -168,6 +170,7 @@ class NetworkMaker {
     add_initializers(graph, scope, true);
     add_nodes(graph.nodes, scope, block, context);
     for (const ValueInfo& v : graph.outputs) block.outputs.push_back(find(scope, v.name, "the outputs of a graph"));
+    for (const ValueInfo& v : graph.outputs) block.output_types.push_back(v.type);
     return block;
   }
   void add_call(const Node& node, const Function& f, const std::vector<Slot>& inputs, Scope& scope, Block& block,
@@ -228,7 +231,7 @@ class NetworkMaker {
   template <class F> static void for_each_read(const Step& step, F&& f) {
     for (const Slot s : step.inputs)
       if (s != kNoSlot) f(s);
-    for (const auto& [name, block] : step.blocks) {
+    for (const Block& block : step.blocks) {
       for (const Step& inner : block.steps) for_each_read(inner, f);
       for (const Slot s : block.outputs) f(s);
     }
@@ -246,7 +249,7 @@ class NetworkMaker {
     for (const Slot s : block.outputs) last.erase(s);
     for (const auto& [slot, step] : last) block.steps[step].dead.push_back(slot);
     for (Step& step : block.steps)
-      for (auto& [name, inner] : step.blocks) find_dead(inner);
+      for (Block& inner : step.blocks) find_dead(inner);
   }
 
   Network& n_;

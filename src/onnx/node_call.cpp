@@ -128,9 +128,12 @@ ElementType NodeCall::type(std::string_view attribute, ElementType otherwise) co
 }
 
 const Block& NodeCall::block(std::string_view attribute) const {
-  for (const auto& [name, block] : step_.blocks)
-    if (name == attribute) return block;
+  for (size_t i = 0; i < step_.blocks.size(); ++i)
+    if (step_.block_names[i] == attribute) return step_.blocks[i];
   refuse_missing(attribute);
+}
+const std::vector<TypeInfo>& NodeCall::block_outputs(std::string_view attribute) const {
+  return block(attribute).output_types;
 }
 size_t NodeCall::block_inputs(std::string_view attribute) const { return block(attribute).inputs.size(); }
 

@@ -69,6 +69,18 @@ def test_loops_carry_and_collect():
     assert last.item() == 6 and rows.tolist() == [2, 4, 6]
 
 
+def test_loops_that_never_run_have_typed_results():
+    body = models.graph(
+        [node("Identity", ["c"], ["go"]), node("Cast", ["x"], ["row"], to=INT64)],
+        [value("i", INT64, []), value("c", BOOL, [])],
+        [value("go", BOOL, []), value("row", INT64, ["n", 2])],
+    )
+    net = load([node("Loop", ["m", ""], ["y"], body=body)], ["x", value("m", INT64, [])], [value("y", INT64)])
+    for trips, shape in ((0, (0, 0, 2)), (3, (3, 5, 2))):
+        y = net(strata.ones(5, 2), trips)
+        assert tuple(y.shape) == shape and y.dtype == strata.int64
+
+
 def test_functions_have_attributes_and_call_functions():
     ids = [helper.make_opsetid("", 18), helper.make_opsetid("f", 1)]
 

@@ -32,10 +32,10 @@ template <const char* const& op> Names comparison(E& e) {
 template <const char* const& op> Names logical(E& e) {
   return {e.out.node(op, {e.value("input", DType::Bool), e.value("other", DType::Bool)})};
 }
-constexpr const char *kMul = "Mul", *kMax = "Max", *kMin = "Min", *kPow = "Pow", *kEqual = "Equal", *kLess = "Less",
+constexpr const char *kMul = "Mul", *kMax = "Max", *kMin = "Min", *kEqual = "Equal", *kLess = "Less",
                      *kLessOrEqual = "LessOrEqual", *kGreater = "Greater", *kGreaterOrEqual = "GreaterOrEqual",
                      *kAnd = "And", *kOr = "Or", *kXor = "Xor", *kBitAnd = "BitwiseAnd", *kBitOr = "BitwiseOr",
-                     *kBitXor = "BitwiseXor", *kAdd = "Add", *kSub = "Sub";
+                     *kBitXor = "BitwiseXor";
 
 // A unary op on the result's type: integers are converted first.
 template <const char* const& op> Names unary(E& e) { return {e.out.node(op, {e.value("input", e.result_dtype())})}; }

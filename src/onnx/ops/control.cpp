@@ -7,9 +7,17 @@ namespace {
 
 Values if_of(NodeCall& c) { return c.run(c.integer(size_t{0}) ? "then_branch" : "else_branch", {}); }
 
-// Results of all iterations along a new first dimension.
-Value stacked(const std::vector<Value>& parts, int64_t axis, bool reverse) {
-  if (parts.empty()) return Tensor(zeros({0}));
+// No iteration: what is known of the shape and the type is what the file says of one; unknown sizes are 0.
+Tensor nothing(const TypeInfo& type, int64_t axis) {
+  Ints shape;
+  for (const TypeInfo::Dim& d : type.dims) shape.push_back(std::max<int64_t>(d.value, 0));
+  shape.insert(shape.begin() + axis_of(axis, static_cast<int64_t>(shape.size()) + 1), 0);
+  const auto element = static_cast<ElementType>(type.element);
+  return zeros(shape, TensorOptions(element == ElementType::Undefined ? DType::F32 : storage_dtype(element)));
+}
+// Results of all iterations along a new dimension.
+Value stacked(const std::vector<Value>& parts, int64_t axis, bool reverse, const TypeInfo& type) {
+  if (parts.empty()) return {nothing(type, axis)};
   std::vector<Tensor> tensors;
   for (const Value& v : parts) {
     STRATA_CHECK(v.tensor, Type, "the graph returns {} per iteration; expected a tensor", kind_of(v));
@@ -46,8 +54,11 @@ Values loop(NodeCall& c) {
     rows.resize(results.size() - carried - 1);
     for (size_t k = 0; k < rows.size(); ++k) rows[k].push_back(std::move(results[carried + 1 + k]));
   }
-  rows.resize(std::max(rows.size(), c.outputs() - std::min(c.outputs(), carried)));
-  for (const std::vector<Value>& parts : rows) state.push_back(stacked(parts, 0, false));
+  const std::vector<TypeInfo>& types = c.block_outputs("body");
+  STRATA_CHECK(types.size() > carried, Runtime, "the body has {} outputs; expected a condition and {} values",
+               types.size(), carried);
+  rows.resize(types.size() - carried - 1);
+  for (size_t k = 0; k < rows.size(); ++k) state.push_back(stacked(rows[k], 0, false, types[carried + 1 + k]));
   return state;
 }
 
@@ -88,10 +99,12 @@ Values scan(NodeCall& c) {
     rows.resize(results.size() - carried);
     for (size_t k = 0; k < rows.size(); ++k) rows[k].push_back(std::move(results[carried + k]));
   }
-  rows.resize(std::max(rows.size(), c.outputs() - std::min(c.outputs(), carried)));
+  const std::vector<TypeInfo>& types = c.block_outputs("body");
+  STRATA_CHECK(types.size() >= carried, Runtime, "the body has {} outputs; expected {} or more", types.size(), carried);
+  rows.resize(types.size() - carried);
   for (size_t k = 0; k < rows.size(); ++k) {
     const int64_t axis = k < out_axes.size() ? out_axes[k] : 0;
-    state.push_back(stacked(rows[k], axis, k < out_directions.size() && out_directions[k] == 1));
+    state.push_back(stacked(rows[k], axis, k < out_directions.size() && out_directions[k] == 1, types[carried + k]));
   }
   return state;
 }
