@@ -76,7 +76,10 @@ template <Vec V> STRATA_FN V atanh(V x) {
     V f, e;
     split(u, f, e);
     const V inside = log_combined(f, e, 0.346572875976562500, 7.1430341014e-07, 0.5, &more);
-    const V y = select(hn::Lt(a, one), inside, select(hn::Eq(a, one), like(x, HUGE_VAL), like(x, NAN)));
+    // Near zero the sum above would lose the last bit: x + x^3 / 3, whose next term is 2^-30 of x.
+    const V near_zero = fma(hn::Mul(hn::Mul(a, a), a), like(x, 1.0 / 3), a);
+    const V finite = select(hn::Lt(a, like(x, 0.0078125)), near_zero, inside);
+    const V y = select(hn::Lt(a, one), finite, select(hn::Eq(a, one), like(x, HUGE_VAL), like(x, NAN)));
     return select(is_nan(x), x, hn::CopySign(y, x));
   }
 #endif

@@ -146,7 +146,7 @@ template <class T> int64_t lu_halves(T* a, int64_t m, int64_t n, int32_t* pivots
   std::vector<T> scratch(static_cast<size_t>(m * std::min(count, kLeaf)));
   const LuRange<T> range{a, m, n, pivots, pivot, scratch.data()};
   const int64_t info = range.run(0, count);
-  if (n > count) range.finish_rows(0, count, n);
+  if (n > count && count > 0) range.finish_rows(0, count, n);
   return info;
 }
 

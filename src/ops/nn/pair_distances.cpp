@@ -203,16 +203,28 @@ double reference_slope(const double* a, const double* b, int64_t d, int64_t k, d
   return std::abs(x) == norm ? sign / ties : 0;
 }
 
-void infer_cdist(const args::_cdist& c) {
-  const TensorImpl &x1 = c.x1(), &x2 = c.x2();
+// The shape of the distances between the rows of x1 and of x2.
+std::vector<int64_t> shape_of_distances(const char* op, const TensorImpl& x1, const TensorImpl& x2) {
   STRATA_CHECK(x1.ndim >= 2 && x1.ndim == x2.ndim && x1.shape[x1.ndim - 1] == x2.shape[x2.ndim - 1] &&
                  x1.dtype == x2.dtype && std::equal(x1.shape, x1.shape + x1.ndim - 2, x2.shape),
-               Runtime, "_cdist: the operands must have one dtype, equal batches and columns, got shapes {} and {}",
+               Runtime, "{}: the operands must have one dtype, equal batches and columns, got shapes {} and {}", op,
                to_string(x1.sizes()), to_string(x2.sizes()));
   std::vector<int64_t> shape(x1.shape, x1.shape + x1.ndim);
   shape.back() = x2.shape[x2.ndim - 2];
-  c.out()->dtype = x1.dtype;
-  c.out()->set_shape(shape);
+  return shape;
+}
+void infer_cdist(const args::_cdist& c) {
+  c.out()->dtype = c.x1().dtype;
+  c.out()->set_shape(shape_of_distances("_cdist", c.x1(), c.x2()));
+}
+void infer_cdist_grad(const args::_cdist_grad& c) {
+  const auto shape = shape_of_distances("_cdist_grad", c.x1(), c.x2());
+  for (const TensorImpl* t : {&c.g(), &c.distances()})
+    STRATA_CHECK(t->dtype == c.x1().dtype && std::ranges::equal(t->sizes(), shape), Runtime,
+                 "_cdist_grad: the distances and their gradient must have shape {}, got {}", to_string(shape),
+                 to_string(t->sizes()));
+  c.out()->dtype = c.x1().dtype;
+  c.out()->set_shape(c.x1().sizes());
 }
 
 // Both with the same batch.
@@ -296,10 +308,7 @@ STRATA_OP(_cdist_grad, "_cdist_grad(Tensor g, Tensor x1, Tensor x2, Tensor dista
   .doc("The gradient of the sum of g times the distances of _cdist with respect to x1.")
   .helper()
   .dtypes({DType::F32, DType::F64})
-  .infer([](const args::_cdist_grad& c) {
-    c.out()->dtype = c.x1().dtype;
-    c.out()->set_shape(c.x1().sizes());
-  })
+  .infer([](const args::_cdist_grad& c) { infer_cdist_grad(c); })
   .kernel("panels",
           [](const args::_cdist_grad& c) {
             cpu::dispatch_float(c.x1().dtype, [&]<class T>() { run_cdist_grad<T>(c); });

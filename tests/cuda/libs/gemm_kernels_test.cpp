@@ -58,8 +58,10 @@ TEST(GemmCompile, KernelsForHopperCompile) {
   for (const DType made : {DType::F16, DType::F32}) {
     config.out_dtype = made;
     Variant variant;
-    variant.extras = {DType::F16, DType::F64, DType::F32};
+    variant.extras = {DType::F16, DType::F64, made};
     variant.numbers = {false, true, false};
+    variant.reading = {Reading::Pairs, Reading::Elements, made == DType::F16 ? Reading::Staged : Reading::Pairs};
+    variant.a_dtype = variant.b_dtype = DType::F16;
     variant.b_along_k = made == DType::F16;
     for (const size_t tiles : {cuda::kHugeTiles, cuda::kSmallTiles, cuda::kFlatTiles}) {
       variant.hopper = &cuda::kHopperTiles[tiles];
@@ -85,7 +87,7 @@ TEST(GemmCompile, TakesAConfigurationOfTypes) {
 TEST(GemmCompile, RefusesBadInput) {
   EXPECT_ERROR(Value, "multiples of 16", compile({.tile = {100, 128, 32}}));
   EXPECT_ERROR(Value, "2 to 8", compile({.stages = 9}));
-  EXPECT_ERROR(Type, "dtype must be", compile({.dtype = DType::I8}));
+  EXPECT_ERROR(Type, "dtype must be", compile({.dtype = DType::I64}));
   EXPECT_ERROR(Value, "one C++ expression", compile({.epilogue = "acc; acc"}));
   const Kernel kernel = compile({.epilogue = "acc + bias[n]"});
   const Tensor x = numbers(8, 8, DType::BF16), bias = reshape(numbers(1, 8, DType::BF16), {8});
