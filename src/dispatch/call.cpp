@@ -41,8 +41,7 @@ int64_t bytes_of(const TensorImpl& t) { return t.numel * static_cast<int64_t>(si
 // Facts of an op: its tensors.
 [[gnu::cold]] void describe(const Args& args, tracing::Span& span) {
   for (const Value& v : args)
-    if (v.tag == Tag::Tensor)
-      span.tensor(tracing::key::input, info_of(v.tensor->dtype).name, v.tensor->sizes());
+    if (v.tag == Tag::Tensor) span.tensor(tracing::key::input, info_of(v.tensor->dtype).name, v.tensor->sizes());
 }
 
 #ifndef NDEBUG

@@ -62,10 +62,11 @@ PyObject* events(PyObject*, PyObject* handle) {
     for (const tracing::Event& e : t.recording().events) {
       Object facts(need(PyList_New(0)));
       for (const Fact& f : t.recording().facts(e)) append(facts, Py_BuildValue("(sN)", f.key->name, need(value_of(f))));
-      append(list, Py_BuildValue("{s:s,s:N,s:N,s:N,s:K,s:L,s:L,s:I}", "layer", tracing::name_of(e.layer), "name",
-                                 text_of(e.name), "detail", text_of(t.recording().detail(e)), "facts", facts.release(), "id",
-                                 static_cast<unsigned long long>(e.id), "begin_ns", static_cast<long long>(e.begin_ns),
-                                 "end_ns", static_cast<long long>(e.end_ns), "thread", e.thread));
+      append(list,
+             Py_BuildValue("{s:s,s:N,s:N,s:N,s:K,s:L,s:L,s:I}", "layer", tracing::name_of(e.layer), "name",
+                           text_of(e.name), "detail", text_of(t.recording().detail(e)), "facts", facts.release(), "id",
+                           static_cast<unsigned long long>(e.id), "begin_ns", static_cast<long long>(e.begin_ns),
+                           "end_ns", static_cast<long long>(e.end_ns), "thread", e.thread));
     }
     return list.release();
   });
@@ -78,10 +79,11 @@ PyObject* rows(PyObject*, PyObject* args) {
   return guarded([&] {
     Object list(need(PyList_New(0)));
     for (const tracing::Row& r : inside<tracing::Trace>(handle).rows(by))
-      append(list, Py_BuildValue("{s:N,s:K,s:L,s:L,s:L,s:L}", "key", text_of(r.key), "calls",
-                                 static_cast<unsigned long long>(r.calls), "total_ns", static_cast<long long>(r.total_ns),
-                                 "self_ns", static_cast<long long>(r.self_ns), "device_ns", static_cast<long long>(r.device_ns),
-                                 "bytes", static_cast<long long>(r.bytes)));
+      append(list,
+             Py_BuildValue("{s:N,s:K,s:L,s:L,s:L,s:L}", "key", text_of(r.key), "calls",
+                           static_cast<unsigned long long>(r.calls), "total_ns", static_cast<long long>(r.total_ns),
+                           "self_ns", static_cast<long long>(r.self_ns), "device_ns",
+                           static_cast<long long>(r.device_ns), "bytes", static_cast<long long>(r.bytes)));
     return list.release();
   });
 }
@@ -120,7 +122,8 @@ PyObject* save(PyObject*, PyObject* args) {
 PyObject* count(PyObject*, PyObject* handle) {  // spans, and those that were dropped
   return guarded([&] {
     const tracing::Recording& r = inside<tracing::Trace>(handle).recording();
-    return Py_BuildValue("KK", static_cast<unsigned long long>(r.events.size()), static_cast<unsigned long long>(r.dropped));
+    return Py_BuildValue("KK", static_cast<unsigned long long>(r.events.size()),
+                         static_cast<unsigned long long>(r.dropped));
   });
 }
 
