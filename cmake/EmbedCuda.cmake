@@ -72,6 +72,11 @@ endif()
 
 set(STRATA_KERNELS_FROM "" CACHE PATH "The folder kernels/ of a build tree of the same sources and architectures, to embed what it compiled; other kernels are compiled here")
 
+if(NOT STRATA_ZSTD)  # Dependencies.cmake builds it where there is none
+  find_program(STRATA_ZSTD zstd REQUIRED)
+  mark_as_advanced(STRATA_ZSTD)
+endif()
+
 # Writes the source whose object holds all kernels, and adds it to a layer. They lie there as two zstd frames per .cu file, the
 # PTX and the machine code, unpacked when a kernel of the file is first launched: a tenth of their size.
 function(strata_embed_kernels target)

@@ -100,7 +100,11 @@ def test_kernels_of_another_build_tree_are_embedded(project):
     assert project.configure(project.nvcc, f"-DSTRATA_KERNELS_FROM={compiled}").returncode == 0
     assert project.build() == []
     images = (project.folder / "b/kernels/images.cpp").read_text()
-    assert f"{compiled}/old.fatbin" in images and "b/kernels/old.short.ptx" in images
+    for kind in ("ptx", "fatbin"):
+        packed = project.folder / f"b/kernels/old.{kind}.zst"
+        assert str(packed) in images
+        unpacked = subprocess.run(["zstd", "-dc", packed], check=True, capture_output=True).stdout
+        assert unpacked == (compiled / f"old.{kind}").read_bytes()
     assert not (project.folder / "b/kernels/old.ptx").exists()
 
 
