@@ -201,7 +201,8 @@ def rare_imports(ops):
     """The names of PyTorch that the package looks up when they are first used (torch/_more.py)."""
     found = {}
     exec((PACKAGE / "torch/_more.py").read_text(), found)
-    public = [n for n in found["_MODULES"] if not n.startswith("_")]
+    own = {file.stem for file in PACKAGE.glob("*.py")}  # those of _LATER are imported above
+    public = [n for n in found["_MODULES"] if not n.startswith("_") and n not in own]
     yield "from .torch import " + ", ".join(f"{n} as {n}" for n in public) + "\n"
     for name, home in found["_HOME"].items():
         if not name.startswith("_") and name not in ops:

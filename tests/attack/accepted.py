@@ -442,6 +442,8 @@ RULES = (
     (r"^(loss|grads|more|second)", REFUSED + r"needed for gradient computation has been modified", "Autograd", None),
     (r"^(loss|grads|more|second)", WE_REFUSED + r"inplace operation: nn.functional.tanhshrink saved", "Autograd", None),
     (r"^(loss|grads|more|second)", WE_REFUSED + r"modified by an inplace operation", "Autograd", data_was_set),
+    # On the CPU the gradient reads the distances, as in PyTorch; devices compute them from other ops.
+    (r"^(loss|grads|more|second)", r"vgpu: only we refused it: .*inplace operation: _[cp]dist saved", "Autograd", None),
     (r"^(loss|grads|more|second)", WE_REFUSED + r"inplace operation: matmul saved", "Autograd", broadcast_product),
     (r"^more = ", SECOND, "Autograd", hooked_result("(logsumexp|cdist)", "g * 2")),
     (r"^more = ", r"torch: log(\[\d+\]|: \d+ entries beside \d+)", "Autograd", hooked_result("(logsumexp|cdist)", r"log.append(g.detach().clone())")),

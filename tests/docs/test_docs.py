@@ -154,9 +154,24 @@ COMMANDS = sorted(
 )
 
 
+# The file that commands call model.py.
+NETWORK = """from strata import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.convolution = nn.Conv2d(3, 8, 3)
+
+    def forward(self, x):
+        return self.convolution(x).relu()
+"""
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_shell_commands_run(command, tmp_path):
     words = shlex.split(command, comments=True)
+    (tmp_path / "model.py").write_text(NETWORK)
     done = subprocess.run([BUILD / "bin" / words[0], *words[1:]], capture_output=True, text=True, cwd=tmp_path)
     found_on_this_machine = (0, 1, 2) if words[1] == "doctor" else (0,)
     assert done.returncode in found_on_this_machine, done.stderr
