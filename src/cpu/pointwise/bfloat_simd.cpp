@@ -18,13 +18,30 @@
 #include "device/functors/unary_math.h"
 
 #ifndef STRATA_BFLOAT_FUNCTORS
-#define STRATA_BFLOAT_FUNCTORS(F)                                                                                    \
-  F(Add)                                                                                                             \
-  F(Sub)                                                                                                             \
-  F(Rsub)                                                                                                            \
-  F(Mul) F(Div) F(Maximum) F(Minimum) F(Clamp) F(Square) F(Reciprocal) F(Sqrt) F(Rsqrt) F(Floor) F(Ceil) F(Trunc)    \
-    F(Round) F(Addcmul) F(Addcdiv) F(Lerp) F(Relu) F(LeakyRelu) F(Threshold) F(Hardtanh) F(Hardsigmoid) F(Hardswish) \
-      F(ThresholdBackward) F(LeakyReluBackward) F(HardtanhBackward) F(ClampBackward)
+#define STRATA_BFLOAT_FUNCTORS(F) \
+  F(Add)                          \
+  F(Sub)                          \
+  F(Rsub)                         \
+  F(Mul)                          \
+  F(Div)                          \
+  F(Maximum)                      \
+  F(Minimum)                      \
+  F(Clamp)                        \
+  F(Square)                       \
+  F(Reciprocal)                   \
+  F(Sqrt)                         \
+  F(Rsqrt)                        \
+  F(Floor)                        \
+  F(Ceil)                         \
+  F(Trunc)                        \
+  F(Round)                        \
+  F(Addcmul)                      \
+  F(Addcdiv)                      \
+  F(Lerp)                         \
+  F(Relu)                         \
+  F(LeakyRelu)                    \
+  F(Threshold)                    \
+  F(Hardtanh) F(Hardsigmoid) F(Hardswish) F(ThresholdBackward) F(LeakyReluBackward) F(HardtanhBackward) F(ClampBackward)
 #endif
 
 HWY_BEFORE_NAMESPACE();
