@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -26,12 +27,31 @@ struct Options : SampleOptions {
   int calls = 4;
 };
 
+// In a build tree Python finds the package beside the command.
+void offer_own_package() {
+  std::error_code failed;
+  const auto command = std::filesystem::read_symlink("/proc/self/exe", failed);
+  const auto folder = command.parent_path().parent_path() / "python";
+  if (failed || !std::filesystem::exists(folder / "strata/__init__.py", failed)) return;
+  const char* given = std::getenv("PYTHONPATH");
+  setenv("PYTHONPATH", (given && *given ? given + (":" + folder.string()) : folder.string()).c_str(), 1);
+}
+
 // A compiled function of a Python file: Python explains it, in place of this process.
 int explain_compiled(const Options& o) {
+  constexpr const char* kRun =
+    "import importlib.util, runpy, sys\n"
+    "if not importlib.util.find_spec('strata'):\n"
+    "    print(f'strata: explain --compile: {sys.executable} has no package strata; set STRATA_PYTHON to a Python that "
+    "'\n"
+    "          'has it, or PYTHONPATH to its folder', file=sys.stderr)\n"
+    "    sys.exit(2)\n"
+    "runpy.run_module('strata._explain_command', run_name='__main__', alter_sys=True)\n";
   const char* chosen = std::getenv("STRATA_PYTHON");
   const std::string python = chosen && *chosen ? chosen : "python3";
-  std::vector<std::string> words = {python,   "-m",      "strata._explain_command", "--compile", o.compile, "--device",
-                                    o.device, "--calls", std::to_string(o.calls)};
+  offer_own_package();
+  std::vector<std::string> words = {
+    python, "-c", kRun, "--compile", o.compile, "--device", o.device, "--calls", std::to_string(o.calls)};
   for (const std::string& input : o.inputs) words.push_back("--input=" + input);
   if (o.backward) words.emplace_back("--backward");
   if (o.replay) words.emplace_back("--replay");

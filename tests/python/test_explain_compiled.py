@@ -197,3 +197,16 @@ def test_wrong_uses_of_the_command(model, words, status, message):
 def test_no_python_for_the_command(model):
     done = command("--compile", f"{model}:Net", STRATA_PYTHON="/nonexistent/python")
     assert done.returncode == 2 and "set STRATA_PYTHON" in done.stderr
+
+
+def test_the_command_finds_the_package_beside_it_or_says_that_there_is_none(model, tmp_path):
+    bare = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | {"STRATA_PYTHON": sys.executable}
+    arguments = ["explain", "--compile", f"{model}:Net", "--input", "f(8,32)"]
+    found = subprocess.run([COMMAND, *arguments], env=bare, capture_output=True, text=True)
+    assert found.returncode == 0 and "Net" in found.stdout, found
+    other = tmp_path / "python"  # without installed packages and PYTHONPATH
+    other.write_text(f'#!/bin/sh\nexec {sys.executable} -E -S "$@"\n')
+    other.chmod(0o755)
+    done = command(*arguments[1:], STRATA_PYTHON=str(other))
+    assert done.returncode == 2 and "has no package strata; set STRATA_PYTHON" in done.stderr, done
+    assert "Traceback" not in done.stderr
