@@ -1,5 +1,8 @@
 // Linear layers whose activation is part of the product's kernel.
 #include "cuda/linalg/linear_activation.h"
+
+#include <fmt/core.h>
+
 #include "autograd/autograd.h"
 #include "cpu/movement/copy.h"
 #include "ops/planned.h"
@@ -65,14 +68,20 @@ cuda::LinearActivationCall describe_linear_activation(const Call& call) {
           activation_of(c.activation())};
 }
 
-// A product, then the activation in place or from the stored argument.
+// A product, then the activation. A product with a given result is copied there, so only a stored argument is one.
 void run_linear_then_activation(const Call& call) {
   const args::linear_activation_core c(call);
   const autograd::NoGrad no_grad;
-  Tensor out = alias(*call.outs[0]), argument = stores_argument(c) ? alias(*call.outs[1]) : out;
-  for (const Tensor& t : {out, argument}) t->keep_version(0);
-  const Tensor bias = c.bias() ? alias(*c.bias()) : Tensor();
-  call_out(op_linear, Args(alias(c.input()), alias(c.weight()), bias), &argument);
+  Tensor out = alias(*call.outs[0]), argument;
+  out->keep_version(0);
+  const Tensor input = alias(c.input()), weight = alias(c.weight()), bias = c.bias() ? alias(*c.bias()) : Tensor();
+  if (stores_argument(c)) {
+    argument = alias(*call.outs[1]);
+    argument->keep_version(0);
+    call_out(op_linear, Args(input, weight, bias), &argument);
+  } else {
+    argument = nn::functional::linear(input, weight, bias);
+  }
   switch (activation_of(c.activation())) {
     case LinearActivation::Relu: return call_out(op_relu, Args(argument), &out);
     case LinearActivation::Gelu: return call_out(op_gelu, Args(argument, "none"), &out);
