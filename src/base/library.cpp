@@ -70,7 +70,10 @@ void set_package_folders(std::vector<std::string> folders) {
 Library::Library(const LibrarySpec& spec) : name_(spec.name), advice_(spec.advice), files_(spec.files) {
   const char* given = spec.variable ? std::getenv(spec.variable) : nullptr;
   if (given && *given) files_ = {given};
-  const int mode = RTLD_NOW | (spec.global ? RTLD_GLOBAL : RTLD_LOCAL);
+  int mode = RTLD_NOW | (spec.global ? RTLD_GLOBAL : RTLD_LOCAL);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which refuse it: their own functions come first
+  if (spec.own_first) mode |= RTLD_DEEPBIND;
+#endif
   std::string tried, broken;
   for (const std::string& file : files_) {
     handle_ = dlopen(file.c_str(), mode);

@@ -15,6 +15,7 @@ struct LibrarySpec {
   const char* variable = nullptr;  // an environment variable that names the file
   const char* advice = "";         // what to install or do if it is missing
   bool global = false;             // makes its symbols available to libraries opened later
+  bool own_first = false;  // it and what it links use its functions, also where the program has others of that name
 };
 
 // Folders of Python packages (site-packages): NVIDIA's wheels put their libraries into nvidia/*/lib there. The binding names

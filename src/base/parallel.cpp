@@ -9,6 +9,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/region.h"
 #include "base/thread_team.h"
 
 namespace strata {
@@ -97,6 +98,31 @@ void detail::run_team(int most, void (*body)(void*, int, int, TeamBarrier&), voi
     w.body(w.context, index, members, w.barrier);
   };
   if (threads <= 1 || !run_on_team(threads, true, enter, &work)) body(context, 0, 1, work.barrier);
+}
+
+namespace {
+struct Region {
+  void (*body)(void*, int, int) = nullptr;
+  void* context = nullptr;
+};
+thread_local Region region;  // that this thread started
+}  // namespace
+
+bool detail::start_region(int members, void (*body)(void*, int, int), void* context) {
+  if (inside_loop) return false;
+  region = {body, context};
+  const auto enter = [](void* p, int index, int count) {
+    const Region& r = *static_cast<Region*>(p);
+    const Inside inside;
+    r.body(r.context, index, count);
+  };
+  if (!start_team(members, enter, &region)) return false;
+  inside_loop = true;
+  return true;
+}
+void detail::finish_region() {
+  inside_loop = false;
+  finish_team();
 }
 
 SerialLoops::SerialLoops() : before_(inside_loop) { inside_loop = true; }

@@ -26,11 +26,11 @@ constexpr auto kLookFor = std::chrono::microseconds(200);
 constexpr int kCloseLooks = 200;  // about 5 us
 
 struct Work {
-  void (*run)(void* context, int index, int members);
-  void* context;
-  int members;
-  int processor;          // of the caller
-  std::atomic<int> left;  // members other than the caller that have not finished
+  void (*run)(void* context, int index, int members) = nullptr;
+  void* context = nullptr;
+  int members = 0;
+  int processor = -1;        // of the caller
+  std::atomic<int> left{0};  // members other than the caller that have not finished
 };
 
 // A yielding thread looks idle to the scheduler, which may leave it on the caller's processor, where it only runs after
@@ -79,13 +79,14 @@ struct alignas(64) Member {
       Work* w = wait();
       if (w->processor >= 0 && w->processor == sched_getcpu()) leave_processor(w->processor);
       w->run(w->context, index, w->members);
-      w->left.fetch_sub(1, std::memory_order_release);  // the last use of w: the caller may return now
+      w->left.fetch_sub(1, std::memory_order_release);  // the last use of w: the caller may start other work now
     }
   }
 };
 
 struct Team {
   std::mutex busy;  // held by the thread that uses the pool
+  Work work;        // of that thread
   std::vector<std::unique_ptr<Member>> members;
 
   bool grow(int count) {
@@ -138,19 +139,36 @@ void pause_briefly() {
 }
 void let_others_run() { sched_yield(); }
 
-bool run_on_team(int members, bool together, void (*work)(void*, int, int), void* context) {
+bool start_team(int members, void (*work)(void*, int, int), void* context) {
   Team& t = team();
-  const std::unique_lock lock(t.busy, std::try_to_lock);
+  std::unique_lock lock(t.busy, std::try_to_lock);
   if (!lock || !t.grow(members - 1)) return false;
-  Work w{work, context, members, sched_getcpu(), members - 1};
-  for (int i = 0; i < members - 1; ++i) t.members[static_cast<size_t>(i)]->give(&w);
+  lock.release();  // until finish_team
+  t.work.run = work;
+  t.work.context = context;
+  t.work.members = members;
+  t.work.processor = sched_getcpu();
+  t.work.left.store(members - 1, std::memory_order_relaxed);
+  for (int i = 0; i < members - 1; ++i) t.members[static_cast<size_t>(i)]->give(&t.work);
+  return true;
+}
+
+void finish_team() {
+  Team& t = team();
+  wait_until([&] { return t.work.left.load(std::memory_order_acquire) == 0; });
+  t.busy.unlock();
+}
+
+bool run_on_team(int members, bool together, void (*work)(void*, int, int), void* context) {
+  if (!start_team(members, work, context)) return false;
   work(context, 0, members);
+  Team& t = team();
   for (int i = members - 1; !together && i > 0; --i)
     if (t.members[static_cast<size_t>(i - 1)]->take()) {
       work(context, i, members);
-      w.left.fetch_sub(1, std::memory_order_relaxed);
+      t.work.left.fetch_sub(1, std::memory_order_relaxed);
     }
-  wait_until([&] { return w.left.load(std::memory_order_acquire) == 0; });
+  finish_team();
   return true;
 }
 

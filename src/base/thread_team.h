@@ -12,6 +12,10 @@ namespace strata::detail {
 // Work must not throw.
 bool run_on_team(int members, bool together, void (*work)(void* context, int index, int members), void* context);
 
+// The same in two steps, each index on its own thread: the caller does its part, index 0, before it calls finish_team.
+bool start_team(int members, void (*work)(void* context, int index, int members), void* context);
+void finish_team();
+
 // Waits until done() holds: spins at first, then yields.
 template <class Done> void wait_until(const Done& done);
 

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/library.h"
 #include "base/parallel.h"
+#include "base/region.h"
 #include "tensor/allocator.h"
 
 namespace strata::cpu {
@@ -40,21 +41,24 @@ constexpr onednn::Host kHost = {
     std::memcpy(&block, static_cast<std::byte*>(memory) - kLine, sizeof block);
     Ref<Storage>::drop(block);
   },
+  detail::start_region,
+  detail::finish_region,
+  [](TeamBarrier& barrier, int members) { barrier.wait(members); },
 };
 
-// oneDNN's threads are libgomp's, which spin for milliseconds by default: that halves the speed of two processes side
-// by side. libgomp reads the count from the environment once, when it is loaded, so it is loaded here and not along
-// with oneDNN.
+// While another thread of the program uses Strata's threads, oneDNN uses libgomp's (onednn/openmp.cpp). They spin for
+// milliseconds by default, which halves the speed of two processes side by side. libgomp reads the count from the
+// environment once, when it is loaded, so it is loaded here and not along with oneDNN.
 constexpr int kFewCores = 4;
 void open_libgomp() {
   constexpr const char* kName = "libgomp.so.1";
-  if (dlopen(kName, RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD)) return;
+  if (dlopen(kName, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return;
   const bool ours = !std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY");
   // Measured with a small network: 7% slower alone than with endless spinning, and two such processes on two cores
   // together reach 94% of one alone (58% with a count of 3000). Waking many threads takes longer than waking one, and
   // processes seldom use all of many cores: there the count is about as long as our own threads wait for work.
   if (ours) setenv("GOMP_SPINCOUNT", hardware_threads() > kFewCores ? "5000" : "700", 1);
-  dlopen(kName, RTLD_NOW | RTLD_GLOBAL);
+  dlopen(kName, RTLD_NOW | RTLD_LOCAL);
   if (ours) unsetenv("GOMP_SPINCOUNT");  // not for child processes
 }
 
@@ -76,8 +80,10 @@ struct Module {
       return;
     }
     open_libgomp();
-    Library library(
-      {.name = "the oneDNN module", .files = {beside_this("strata_onednn.so")}, .variable = "STRATA_ONEDNN_MODULE"});
+    Library library({.name = "the oneDNN module",
+                     .files = {beside_this("strata_onednn.so")},
+                     .variable = "STRATA_ONEDNN_MODULE",
+                     .own_first = true});
     const auto get = library.need<onednn::TableFunction>(onednn::kTableSymbol);
     why = library.why();
     if (!get) return;

@@ -4,6 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
+namespace strata {
+class TeamBarrier;
+}
+
 namespace strata::onednn {
 
 enum class Type : uint8_t { F32, BF16, F16, S8, U8, S32 };
@@ -13,6 +17,10 @@ struct Host {
   int (*threads)();                 // number of threads that a call may use now
   void* (*allocate)(size_t bytes);  // 64-byte aligned; null if there is no memory
   void (*release)(void* memory);
+  // A parallel region, see base/region.h.
+  bool (*start_region)(int members, void (*body)(void* context, int index, int members), void* context);
+  void (*finish_region)();
+  void (*wait)(TeamBarrier& barrier, int members);
 };
 
 // c[..., m, n] = alpha * a[..., m, k] b[..., k, n] + beta * c + bias[n]. Strides in elements. A batch size may be 1 in a or b.

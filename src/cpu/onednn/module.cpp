@@ -1,7 +1,5 @@
 #include "cpu/onednn/module.h"
 
-#include <omp.h>
-
 #include <cstdlib>
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -22,13 +20,6 @@ dnnl::stream& stream() {
 std::string& error_text() {
   static thread_local std::string text;
   return text;
-}
-
-Threads::Threads() : before_(omp_get_max_threads()), wanted_(host->threads()) {
-  if (wanted_ != before_) omp_set_num_threads(wanted_);
-}
-Threads::~Threads() {
-  if (wanted_ != before_) omp_set_num_threads(before_);
 }
 
 namespace {

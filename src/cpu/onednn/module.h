@@ -40,7 +40,7 @@ class Block {
   void* p_;
 };
 
-// Sets the number of OpenMP threads of oneDNN for the duration of a scope.
+// The number of threads of oneDNN for the duration of a scope.
 class Threads {
  public:
   Threads();
@@ -48,7 +48,7 @@ class Threads {
   int count() const { return wanted_; }
 
  private:
-  int before_, wanted_;
+  int before_, libgomp_before_, wanted_;
 };
 
 // Primitives by description. Each thread has its own table, so there is no lock and a primitive's memory objects are
