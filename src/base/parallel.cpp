@@ -108,17 +108,18 @@ struct Region {
 thread_local Region region;  // that this thread started
 }  // namespace
 
-bool detail::start_region(int members, void (*body)(void*, int, int), void* context) {
-  if (inside_loop) return false;
+int detail::region_threads() { return inside_loop ? 1 : grow_team(num_threads()); }
+
+void detail::start_region(int members, void (*body)(void*, int, int), void* context) {
+  STRATA_CHECK(!inside_loop, Internal, "a region of {} threads was started inside a parallel loop", members);
   region = {body, context};
   const auto enter = [](void* p, int index, int count) {
     const Region& r = *static_cast<Region*>(p);
     const Inside inside;
     r.body(r.context, index, count);
   };
-  if (!start_team(members, enter, &region)) return false;
+  start_team(members, enter, &region);
   inside_loop = true;
-  return true;
 }
 void detail::finish_region() {
   inside_loop = false;

@@ -4,10 +4,12 @@
 
 namespace strata::detail {
 
-// Starts a region of `members` threads: each other than the caller runs body(context, index, members), and the caller does the
-// part of index 0 before it calls finish_region. False, and nothing was started: inside a parallel loop, if the pool is
-// busy with another thread's work, or without threads. The body must not throw.
-STRATA_API bool start_region(int members, void (*body)(void*, int, int), void* context);
+// The threads that a region started by this thread can have: num_threads(), which are started now. Fewer if the process may not
+// have as many.
+STRATA_API int region_threads();
+// Starts a region of at most region_threads(): each thread other than the caller runs body(context, index, members), and the caller
+// does the part of index 0 before it calls finish_region. Waits while another thread uses the pool. The body must not throw.
+STRATA_API void start_region(int members, void (*body)(void*, int, int), void* context);
 STRATA_API void finish_region();
 
 }  // namespace strata::detail

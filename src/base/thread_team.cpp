@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <memory>
@@ -17,6 +18,8 @@
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "base/error.h"
 
 namespace strata::detail {
 namespace {
@@ -85,8 +88,9 @@ struct alignas(64) Member {
 };
 
 struct Team {
-  std::mutex busy;  // held by the thread that uses the pool
-  Work work;        // of that thread
+  std::mutex busy;           // held by the thread that uses the pool
+  Work work;                 // of that thread
+  std::atomic<int> size{0};  // of members, for threads that do not hold `busy`
   std::vector<std::unique_ptr<Member>> members;
 
   bool grow(int count) {
@@ -96,9 +100,18 @@ struct Team {
         members.reserve(members.size() + 1);
         start(*member, static_cast<int>(members.size()) + 1);
         members.push_back(std::move(member));
+        size.store(static_cast<int>(members.size()), std::memory_order_release);
       }
       return true;
     } catch (const std::system_error&) { return false; }  // the process limit is reached
+  }
+  void begin(int count, void (*run)(void*, int, int), void* context) {
+    work.run = run;
+    work.context = context;
+    work.members = count;
+    work.processor = sched_getcpu();
+    work.left.store(count - 1, std::memory_order_relaxed);
+    for (int i = 0; i < count - 1; ++i) members[static_cast<size_t>(i)]->give(&work);
   }
   // Block signals: they are handled by the program's own threads.
   static void start(Member& member, int index) {
@@ -139,18 +152,22 @@ void pause_briefly() {
 }
 void let_others_run() { sched_yield(); }
 
-bool start_team(int members, void (*work)(void*, int, int), void* context) {
+int grow_team(int members) {
   Team& t = team();
-  std::unique_lock lock(t.busy, std::try_to_lock);
-  if (!lock || !t.grow(members - 1)) return false;
+  if (t.size.load(std::memory_order_acquire) < members - 1) {
+    const std::lock_guard lock(t.busy);
+    t.grow(members - 1);
+  }
+  return std::min(members, t.size.load(std::memory_order_acquire) + 1);
+}
+
+void start_team(int members, void (*work)(void*, int, int), void* context) {
+  Team& t = team();
+  std::unique_lock lock(t.busy);
+  STRATA_CHECK(t.grow(members - 1), Runtime, "could not start {} threads: the process or the user may not have as many",
+               members - 1);
   lock.release();  // until finish_team
-  t.work.run = work;
-  t.work.context = context;
-  t.work.members = members;
-  t.work.processor = sched_getcpu();
-  t.work.left.store(members - 1, std::memory_order_relaxed);
-  for (int i = 0; i < members - 1; ++i) t.members[static_cast<size_t>(i)]->give(&t.work);
-  return true;
+  t.begin(members, work, context);
 }
 
 void finish_team() {
@@ -160,9 +177,12 @@ void finish_team() {
 }
 
 bool run_on_team(int members, bool together, void (*work)(void*, int, int), void* context) {
-  if (!start_team(members, work, context)) return false;
-  work(context, 0, members);
   Team& t = team();
+  std::unique_lock lock(t.busy, std::try_to_lock);
+  if (!lock || !t.grow(members - 1)) return false;
+  lock.release();  // until finish_team
+  t.begin(members, work, context);
+  work(context, 0, members);
   for (int i = members - 1; !together && i > 0; --i)
     if (t.members[static_cast<size_t>(i - 1)]->take()) {
       work(context, i, members);

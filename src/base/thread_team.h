@@ -12,9 +12,11 @@ namespace strata::detail {
 // Work must not throw.
 bool run_on_team(int members, bool together, void (*work)(void* context, int index, int members), void* context);
 
-// The same in two steps, each index on its own thread: the caller does its part, index 0, before it calls finish_team.
-bool start_team(int members, void (*work)(void* context, int index, int members), void* context);
+// The same in two steps, each index on its own thread: the caller does its part, index 0, before it calls finish_team. Waits while
+// another thread uses the pool. Throws if the process may not have as many threads, see grow_team.
+void start_team(int members, void (*work)(void* context, int index, int members), void* context);
 void finish_team();
+int grow_team(int members);  // starts threads; the number of members that there are now, at most `members`
 
 // Waits until done() holds: spins at first, then yields.
 template <class Done> void wait_until(const Done& done);

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <dlfcn.h>
-#include <pthread.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -18,15 +17,11 @@
 namespace strata::cpu {
 namespace {
 
-// A child of fork() has none of libgomp's threads, but the thread that forked still has its team and would wait for it
-// forever. Its calls run serially; threads started in the child get teams of their own.
-STRATA_THREAD_LOCAL bool lost_team = false;
-
 // oneDNN frees memory by address only: the cache line before it stores the block.
 constexpr size_t kLine = 64;
 
 constexpr onednn::Host kHost = {
-  [] { return lost_team ? 1 : num_threads(); },
+  detail::region_threads,
   [](size_t bytes) -> void* {
     try {
       if (bytes > SIZE_MAX / 4) return nullptr;
@@ -46,22 +41,6 @@ constexpr onednn::Host kHost = {
   [](TeamBarrier& barrier, int members) { barrier.wait(members); },
 };
 
-// While another thread of the program uses Strata's threads, oneDNN uses libgomp's (onednn/openmp.cpp). They spin for
-// milliseconds by default, which halves the speed of two processes side by side. libgomp reads the count from the
-// environment once, when it is loaded, so it is loaded here and not along with oneDNN.
-constexpr int kFewCores = 4;
-void open_libgomp() {
-  constexpr const char* kName = "libgomp.so.1";
-  if (dlopen(kName, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD)) return;
-  const bool ours = !std::getenv("GOMP_SPINCOUNT") && !std::getenv("OMP_WAIT_POLICY");
-  // Measured with a small network: 7% slower alone than with endless spinning, and two such processes on two cores
-  // together reach 94% of one alone (58% with a count of 3000). Waking many threads takes longer than waking one, and
-  // processes seldom use all of many cores: there the count is about as long as our own threads wait for work.
-  if (ours) setenv("GOMP_SPINCOUNT", hardware_threads() > kFewCores ? "5000" : "700", 1);
-  dlopen(kName, RTLD_NOW | RTLD_LOCAL);
-  if (ours) unsetenv("GOMP_SPINCOUNT");  // not for child processes
-}
-
 // A file in the folder of libstrata.
 std::string beside_this(const std::string& file) {
   Dl_info self;
@@ -79,7 +58,6 @@ struct Module {
       why = "oneDNN is switched off by STRATA_NO_ONEDNN";
       return;
     }
-    open_libgomp();
     Library library({.name = "the oneDNN module",
                      .files = {beside_this("strata_onednn.so")},
                      .variable = "STRATA_ONEDNN_MODULE",
@@ -87,7 +65,6 @@ struct Module {
     const auto get = library.need<onednn::TableFunction>(onednn::kTableSymbol);
     why = library.why();
     if (!get) return;
-    pthread_atfork(nullptr, nullptr, [] { lost_team = true; });
     table = get(&kHost);
   }
 };

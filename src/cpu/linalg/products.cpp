@@ -86,14 +86,6 @@ bool plain(int64_t rows, int64_t columns, int64_t down, int64_t along) {
 
 constexpr const char* kSmall = "small: our own tiles need neither threads nor a library call";
 
-// Whether there are products for all cores, each of which takes about as long as waking the library's threads. Our own threads
-// are awake, and one of them is nearly as fast as one of the library. The number of cores decides, not that of the threads in
-// use, on which no bit may depend.
-bool shared_by_cores(const Gemm& g) {
-  constexpr int64_t kCores = 8, kWork = int64_t{1} << 21;
-  return hardware_threads() >= kCores && g.batches() >= hardware_threads() && g.m * g.n * g.k <= kWork;
-}
-
 const char* onednn_fits(const Gemm& g, DType dtype) {
   if (dtype != DType::F32 && dtype != DType::BF16) return "oneDNN is used for float32 and bfloat16";
   if (!onednn_table()) return onednn_missing();
@@ -101,7 +93,6 @@ const char* onednn_fits(const Gemm& g, DType dtype) {
   if (dtype == DType::F32 && gemm_small(g)) return kSmall;
   if (dtype == DType::F32 && gemm_is_matrix_vector(g)) return "a matrix times a vector: our own loop is faster";
   if (dtype == DType::F32 && gemm_is_narrow(g)) return "few columns: the large factor is read once, in place";
-  if (dtype == DType::F32 && shared_by_cores(g)) return "many small products: our own threads are awake";
   if (dtype == DType::F32 && gemm_is_shallow(g))
     return "short sums: bound by the result's memory, so nothing is packed";
   if (g.batch_dims + 2 > onednn::Matmul::kMaxDims) return "too many batch dimensions";

@@ -14,11 +14,11 @@ enum class Type : uint8_t { F32, BF16, F16, S8, U8, S32 };
 
 // Functions that the library provides to the module.
 struct Host {
-  int (*threads)();                 // number of threads that a call may use now
+  int (*threads)();                 // threads that a call may use now: as many will run a region
   void* (*allocate)(size_t bytes);  // 64-byte aligned; null if there is no memory
   void (*release)(void* memory);
   // A parallel region, see base/region.h.
-  bool (*start_region)(int members, void (*body)(void* context, int index, int members), void* context);
+  void (*start_region)(int members, void (*body)(void* context, int index, int members), void* context);
   void (*finish_region)();
   void (*wait)(TeamBarrier& barrier, int members);
 };

@@ -48,7 +48,7 @@ class Threads {
   int count() const { return wanted_; }
 
  private:
-  int before_, libgomp_before_, wanted_;
+  int before_, wanted_;
 };
 
 // Primitives by description. Each thread has its own table, so there is no lock and a primitive's memory objects are

@@ -1,9 +1,7 @@
 // The part of libgomp's interface that oneDNN calls, on Strata's threads. Two sets of threads would take the processors from each
 // other: both poll for work for a while after a call. The loader finds these functions before libgomp's, since the module is
-// opened with its own functions first. A region runs on libgomp's threads if Strata's are busy: oneDNN relies on as many
-// threads as it asks for, all running at once.
-#include <dlfcn.h>
-
+// opened with its own functions first. oneDNN relies on as many threads as it asks for, all running at once: a region waits
+// while another thread of the program uses them.
 #include <algorithm>
 
 #include "base/parallel.h"
@@ -12,59 +10,19 @@
 namespace strata::onednn {
 namespace {
 
-struct Libgomp {
-  void (*parallel_start)(void (*)(void*), void*, unsigned);
-  void (*parallel_end)();
-  void (*barrier)();
-  bool (*loop_static_start)(long, long, long, long, long*, long*);
-  bool (*loop_static_next)(long*, long*);
-  void (*loop_end_nowait)();
-  int (*get_max_threads)();
-  int (*get_num_threads)();
-  int (*get_thread_num)();
-  int (*in_parallel)();
-  void (*set_num_threads)(int);
-};
-const Libgomp& libgomp() {
-  static const Libgomp all = [] {
-    void* const library = dlopen("libgomp.so.1", RTLD_NOW | RTLD_LOCAL);
-    Libgomp g{};
-    const auto find = [&]<class F>(F& f, const char* name) {
-      f = library ? reinterpret_cast<F>(dlsym(library, name)) : nullptr;
-      if (!f) throw std::runtime_error(std::string("libgomp.so.1 has no ") + name);
-    };
-    find(g.parallel_start, "GOMP_parallel_start");
-    find(g.parallel_end, "GOMP_parallel_end");
-    find(g.barrier, "GOMP_barrier");
-    find(g.loop_static_start, "GOMP_loop_static_start");
-    find(g.loop_static_next, "GOMP_loop_static_next");
-    find(g.loop_end_nowait, "GOMP_loop_end_nowait");
-    find(g.get_max_threads, "omp_get_max_threads");
-    find(g.get_num_threads, "omp_get_num_threads");
-    find(g.get_thread_num, "omp_get_thread_num");
-    find(g.in_parallel, "omp_in_parallel");
-    find(g.set_num_threads, "omp_set_num_threads");
-    return g;
-  }();
-  return all;
-}
-
-// A region on Strata's threads.
 struct Region {
   void (*body)(void*) = nullptr;
   void* data = nullptr;
   TeamBarrier barrier;
   int most = 1;  // threads that its caller may use
-  bool started = false;
 };
 
-// Where a thread is. Without a region, it is outside of all, or in one of libgomp's.
+// Where a thread is.
 struct Place {
   Region* region = nullptr;
   int index = 0, members = 1;
-  int nested = 0;      // regions inside that one: of one thread, as libgomp has it
-  int of_libgomp = 0;  // regions that this thread started on libgomp's threads
-  long next = 0;       // the loop: its next block
+  int nested = 0;  // regions inside that one: of one thread, as libgomp has it
+  long next = 0;   // the loop: its next block
   long first = 0, step = 1, count = 0, block = 0;
 
   int size() const { return nested ? 1 : members; }
@@ -86,7 +44,6 @@ void enter(void* context, int index, int members) {
 
 int most_threads() {
   if (place.region) return place.region->most;
-  if (libgomp().in_parallel()) return libgomp().get_max_threads();
   return wanted ? wanted : host->threads();
 }
 
@@ -111,14 +68,8 @@ bool next_block(long* begin, long* end) {
 }
 }  // namespace
 
-Threads::Threads() : before_(wanted), libgomp_before_(libgomp().get_max_threads()), wanted_(host->threads()) {
-  wanted = wanted_;
-  if (wanted_ != libgomp_before_) libgomp().set_num_threads(wanted_);
-}
-Threads::~Threads() {
-  wanted = before_;
-  if (wanted_ != libgomp_before_) libgomp().set_num_threads(libgomp_before_);
-}
+Threads::Threads() : before_(wanted), wanted_(host->threads()) { wanted = wanted_; }
+Threads::~Threads() { wanted = before_; }
 
 #pragma GCC visibility push(default)
 extern "C" {
@@ -128,38 +79,28 @@ void GOMP_parallel_start(void (*body)(void*), void* data, unsigned threads) {
     ++p.nested;
     return;
   }
-  const int members = threads ? static_cast<int>(threads) : most_threads();
+  const int most = most_threads(), members = threads ? static_cast<int>(threads) : most;
   own.body = body;
   own.data = data;
-  own.most = most_threads();
-  own.started = members > 1 && !p.of_libgomp && !libgomp().in_parallel() && host->start_region(members, enter, &own);
-  if (members > 1 && !own.started) {
-    ++p.of_libgomp;
-    libgomp().parallel_start(body, data, static_cast<unsigned>(members));
-    return;
-  }
+  own.most = most;
   p.region = &own;
   p.index = 0;
   p.members = members;
+  if (members > 1) host->start_region(members, enter, &own);
 }
 void GOMP_parallel_end() {
   Place& p = place;
-  if (p.region && p.nested) {
+  if (p.nested) {
     --p.nested;
-  } else if (p.region) {
-    p.region = nullptr;
-    if (own.started) host->finish_region();
-  } else {
-    --p.of_libgomp;
-    libgomp().parallel_end();
+    return;
   }
+  p.region = nullptr;
+  if (p.members > 1) host->finish_region();
 }
 void GOMP_barrier() {
-  if (!place.region) return libgomp().barrier();
-  if (place.size() > 1) host->wait(place.region->barrier, place.members);
+  if (place.region && place.size() > 1) host->wait(place.region->barrier, place.members);
 }
 bool GOMP_loop_static_start(long first, long last, long step, long block, long* begin, long* end) {
-  if (!place.region) return libgomp().loop_static_start(first, last, step, block, begin, end);
   const long way = step > 0 ? last - first + step - 1 : last - first + step + 1;
   place.first = first;
   place.step = step;
@@ -168,16 +109,12 @@ bool GOMP_loop_static_start(long first, long last, long step, long block, long* 
   place.next = 0;
   return next_block(begin, end);
 }
-bool GOMP_loop_static_next(long* begin, long* end) {
-  return place.region ? next_block(begin, end) : libgomp().loop_static_next(begin, end);
-}
-void GOMP_loop_end_nowait() {
-  if (!place.region) libgomp().loop_end_nowait();
-}
+bool GOMP_loop_static_next(long* begin, long* end) { return next_block(begin, end); }
+void GOMP_loop_end_nowait() {}
 int omp_get_max_threads() { return most_threads(); }
-int omp_get_num_threads() { return place.region ? place.size() : libgomp().get_num_threads(); }
-int omp_get_thread_num() { return place.region ? place.number() : libgomp().get_thread_num(); }
-int omp_in_parallel() { return place.region ? static_cast<int>(place.members > 1) : libgomp().in_parallel(); }
+int omp_get_num_threads() { return place.region ? place.size() : 1; }
+int omp_get_thread_num() { return place.region ? place.number() : 0; }
+int omp_in_parallel() { return place.region && place.members > 1 ? 1 : 0; }
 }  // extern "C"
 #pragma GCC visibility pop
 
