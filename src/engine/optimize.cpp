@@ -1,0 +1,30 @@
+#include <fmt/core.h>
+
+#include "compile/passes.h"
+#include "engine/passes.h"
+
+namespace strata::engine {
+namespace {
+
+void note(const PassOptions& options, const char* pass, size_t removed) {
+  if (options.decisions && removed)
+    options.decisions->push_back({pass, "the whole graph", fmt::format("{} nodes are gone", removed)});
+}
+
+}  // namespace
+
+size_t optimize(graph::Graph& graph, const PassOptions& options) {
+  size_t removed = 0;
+  const auto count = [&](const char* pass, size_t nodes) {
+    note(options, pass, nodes);
+    removed += nodes;
+  };
+  count("remove_unused", graph::remove_unused(graph));
+  count("fold_constants", graph::fold_constants(graph, options.constant_bytes));
+  count("merge_equal", graph::merge_equal(graph));
+  count("remove_copies", graph::remove_copies(graph));
+  count("remove_unused", graph::remove_unused(graph));
+  return removed;
+}
+
+}  // namespace strata::engine
