@@ -13,6 +13,8 @@ struct CaptureOptions {
   // A program that reads values (item(), if t:, NumPy) may decide by them, which a graph cannot: capture throws Runtime and names
   // the line. True: they become part of the graph as they were.
   bool allow_reads = false;
+  // The same for values that no input has a part in: sizes, and what is computed from constants.
+  bool allow_constant_reads = false;
   // False: ops that are made of others (linear, layer_norm) are captured as those.
   bool composites = true;
 };

@@ -169,11 +169,29 @@ void Recorder::reads(const Storage* memory, const char* why) {
   const bool harmless = std::ranges::find(kHarmlessReads, why) != std::end(kHarmlessReads);
   if (lenient_) return refuse(fmt::format("reads values of a tensor ({}){}", why, at_line(program_line())));
   if (!careful_ && (options_.allow_reads || harmless || (memory && !knows(memory)))) return;
+  if (!careful_ && options_.allow_constant_reads && memory && !depends_on_inputs(memory)) return;
   object(
     ErrorKind::Runtime,
     fmt::format("capture: the program reads values of a tensor ({}){}. A graph cannot decide by values: use where() or "
                 "ops that stay on tensors, or allow it if the values do not matter",
                 why, at_line(program_line())));
+}
+// Each node is examined once, however often the program reads.
+bool Recorder::depends_on_inputs(const Storage* memory) {
+  varies_.resize(graph_.values.size(), false);
+  for (const ValueId id : graph_.inputs) varies_[id] = true;
+  for (const Graph::State& s : graph_.states) varies_[s.id] = varies_[s.id] || s.named;
+  for (; examined_ < graph_.nodes.size(); ++examined_) {
+    const Node& n = graph_.nodes[examined_];
+    bool varies = n.op->random || !n.bodies.empty();
+    for_each_use(n, [&](ValueId id) { varies = varies || varies_[id]; });
+    for (const ValueId id : n.results)
+      if (id != kNoValue) varies_[id] = varies;
+  }
+  const auto found = memories_.find(memory);
+  if (found == memories_.end()) return true;  // of another recorder
+  const Memory& m = found->second;
+  return varies_[m.base] || std::ranges::any_of(m.views, [&](const View& v) { return varies_[v.id]; });
 }
 void Recorder::looks_at_grad(const TensorImpl& t) {
   if (outer_ && careful_)

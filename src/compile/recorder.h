@@ -122,6 +122,7 @@ class Recorder final : public Observer {
 
   static View view_of(const TensorImpl& t, ValueId id, uint32_t writes);
   bool is_constant(ValueId id) const;
+  bool depends_on_inputs(const Storage* memory);
   ValueId new_value(ValueType type, bool recorded, std::string name = {});
   void define_memory(const TensorImpl& t, ValueId id);
   void show(const TensorImpl& t, ValueId id);
@@ -158,6 +159,8 @@ class Recorder final : public Observer {
   std::vector<Given> given_;
   std::unordered_map<const TensorImpl*, size_t> place_of_given_;
   std::vector<bool> recorded_;  // by value: whether a run gives it with requires_grad
+  std::vector<bool> varies_;    // by value: whether it depends on inputs, as far as nodes were examined
+  size_t examined_ = 0;
   std::vector<std::pair<ValueId, Tensor>>* notes_ = nullptr;
   Node pending_;
   std::vector<Target> targets_;  // of the pending call

@@ -20,6 +20,7 @@ size_t optimize(graph::Graph& graph, const PassOptions& options) {
     removed += nodes;
   };
   count("remove_unused", graph::remove_unused(graph));
+  if (options.only_necessary) return removed;
   count("fold_constants", graph::fold_constants(graph, options.constant_bytes));
   count("merge_equal", graph::merge_equal(graph));
   count("remove_copies", graph::remove_copies(graph));

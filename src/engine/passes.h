@@ -20,6 +20,7 @@ struct Decision {
 
 struct PassOptions {
   bool fp16 = false, bf16 = false, int8 = false;  // lower precisions that may be used
+  bool only_necessary = false;                    // nothing that changes bits or replaces values
   int level = 3;                                  // 0: only what removes work, without new forms of nodes
   int64_t constant_bytes = 16 << 20;  // a node whose results would be more new constants than this is not folded
   std::vector<Decision>* decisions = nullptr;  // gets what was decided, if given

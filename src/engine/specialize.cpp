@@ -1,0 +1,239 @@
+#include "engine/specialize.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "autograd/autograd.h"
+#include "compile/capture.h"
+#include "compile/sharing.h"
+#include "dispatch/autocast.h"
+
+namespace strata::engine {
+namespace {
+
+using graph::Graph;
+using graph::kNoValue;
+using graph::Node;
+using graph::ValueId;
+using graph::ValueList;
+using graph::ValueRef;
+using graph::ValueType;
+
+// A tensor with a shape and without values.
+Tensor meta_of(const ValueType& type) {
+  Tensor t = make_tensor(Shape(type.shape), type.dtype, DeviceType::Meta);
+  std::ranges::copy(type.strides, t->strides);
+  t->update_contiguous();
+  return t;
+}
+
+// The arguments of a node with tensors that have no values. Lists are kept in `lists`.
+class MetaArgs {
+ public:
+  MetaArgs(const Graph& g, const Node& n) : g_(g) {
+    held_.reserve(n.args.size());
+    lists_.reserve(n.args.size());
+    args.size = static_cast<uint32_t>(n.args.size());
+    for (uint32_t i = 0; i < args.size; ++i) args[i] = std::visit(*this, n.args[i]);
+  }
+  Args args;
+
+  Value operator()(std::monostate) { return {}; }
+  Value operator()(const ValueRef& ref) { return Value(held_.emplace_back(meta_of(g_.values[ref.id].type))); }
+  Value operator()(const ValueList& list) {
+    std::vector<Tensor>& items = lists_.emplace_back();
+    for (const ValueId id : list.ids) items.push_back(id == kNoValue ? Tensor() : meta_of(g_.values[id].type));
+    return Value(TensorList(std::span<const Tensor>(items)));
+  }
+  Value operator()(const graph::ComplexNumber& z) { return Value(static_cast<const Complex<double>*>(&z)); }
+  Value operator()(const std::vector<int64_t>& v) { return Value(IntList(v)); }
+  Value operator()(const std::vector<double>& v) { return Value(std::span<const double>(v)); }
+  Value operator()(const std::string& s) { return Value(std::string_view(s)); }
+  Value operator()(Device) { return Value(Device(DeviceType::Meta)); }
+  Value operator()(const graph::Size&) { return refuse(); }
+  Value operator()(const graph::Sizes&) { return refuse(); }
+  template <class T> Value operator()(const T& v) { return Value(v); }
+
+ private:
+  static Value refuse() { fail(ErrorKind::Internal, "engine: a size that varies in a graph for fixed sizes"); }
+  const Graph& g_;
+  std::vector<Tensor> held_;
+  std::vector<std::vector<Tensor>> lists_;
+};
+
+}  // namespace
+
+std::string objection_to_shapes(const Graph& g, const Node& n) {
+  if (!n.bodies.empty()) return fmt::format("{} decides by values", n.op->name);
+  if (n.form != Form::Plain || graph::count_written(n)) return {};  // what is written to has a shape already
+  bool any = false;
+  graph::for_each_use(n, [&](ValueId) { any = true; });
+  if (!any) return {};
+  try {
+    const MetaArgs meta(g, n);
+    const autograd::NoGrad off;
+    std::vector<Tensor> results(n.op->outputs);
+    if (n.op->returns_list) results = call_list(*n.op, meta.args);
+    else call_into(*n.op, meta.args, results.data());
+    if (results.size() != n.results.size()) return fmt::format("{} returns other results", n.op->name);
+    for (size_t k = 0; k < results.size(); ++k) {
+      if (n.results[k] == kNoValue) continue;
+      const ValueType& want = g.values[n.results[k]].type;
+      if (!results[k] || results[k].dtype() != want.dtype || !std::ranges::equal(results[k]->sizes(), want.shape))
+        return fmt::format("the shape that {} returns depends on values", n.op->name);
+    }
+  } catch (const Error& e) { return fmt::format("{}: {}", n.op->name, e.what()); }
+  return {};
+}
+
+std::string key_of(std::span<const onnx::Value> inputs) {
+  std::string key;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (i) key += ';';
+    if (!inputs[i].tensor) {
+      key += inputs[i].defined() ? '*' : '-';
+      continue;
+    }
+    bool first = true;
+    for (const int64_t n : inputs[i].tensor.shape()) {
+      if (!first) key += 'x';
+      key += std::to_string(n);
+      first = false;
+    }
+  }
+  return key;
+}
+
+namespace {
+
+bool is_plain_tensor(const onnx::Value& v) { return v.tensor && v.carried == onnx::ElementType::Undefined; }
+
+// What a run of the network is for a capture: some of its inputs are those of the graph.
+struct Followed {
+  const Network& network;
+  std::vector<onnx::Value> values;
+  std::vector<size_t> given;
+  std::vector<onnx::ElementType> carried = {};
+  std::string objection = {};
+
+  std::vector<Tensor> operator()(const std::vector<Tensor>& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) values[given[i]] = onnx::Value(inputs[i]);
+    std::vector<Tensor> outputs;
+    for (const onnx::Value& v : network.run(values)) {
+      STRATA_CHECK(v.tensor, NotImplemented, "output '{}' is {}, not a tensor", network.outputs()[outputs.size()].name,
+                   onnx::kind_of(v));
+      outputs.push_back(v.tensor);
+      carried.push_back(v.carried);
+    }
+    return outputs;
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const Specialization> specialize(const Network& network, std::span<const onnx::Value> inputs,
+                                                 const PassOptions& options, std::string& reason) {
+  Followed followed{network, {inputs.begin(), inputs.end()}, {}};
+  std::vector<Tensor> tensors;
+  graph::CaptureOptions how;
+  how.allow_constant_reads = true;
+  how.composites = false;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].defined()) continue;
+    if (!is_plain_tensor(inputs[i])) {
+      reason = fmt::format("input '{}' is {}", network.inputs()[i].name, onnx::kind_of(inputs[i]));
+      return nullptr;
+    }
+    followed.given.push_back(i);
+    tensors.push_back(alias(*inputs[i].tensor));
+    how.input_names.push_back(network.inputs()[i].name);
+  }
+  auto s = std::make_shared<Specialization>();
+  s->key = key_of(inputs);
+  Graph g;
+  try {
+    const autograd::NoGrad off;
+    const autocast::Off same_dtypes;
+    g = graph::capture([&](const std::vector<Tensor>& given) { return followed(given); }, tensors, how);
+  } catch (const Error& e) {
+    reason = e.what();
+    return nullptr;
+  }
+  for (const Node& n : g.nodes) {
+    reason = objection_to_shapes(g, n);
+    if (!reason.empty()) return nullptr;
+  }
+  if (!g.writes.empty()) {
+    reason = "it writes to its inputs or weights";
+    return nullptr;
+  }
+  s->nodes_captured = g.nodes.size();
+  s->given = std::move(followed.given);
+  s->carried = std::move(followed.carried);
+  PassOptions with_decisions = options;
+  with_decisions.decisions = &s->decisions;
+  optimize(g, with_decisions);
+  s->program = std::make_shared<const graph::Program>(std::move(g));
+  plan_memory(*s);
+  return s;
+}
+
+// --- memory -----------------------------------------------------------------------------------------------------------
+namespace {
+
+StepKind kind_of(const Node& n, const Graph& g) {
+  if (n.form != Form::Plain || graph::count_written(n) || n.op->returns_list || !n.bodies.empty() ||
+      n.op->composite_fn || n.op->complex_fn)
+    return StepKind::Call;
+  if (n.op->view_fn) return StepKind::View;
+  if (!n.op->infer_fn || n.op->random || !n.op->shared.empty()) return StepKind::Call;
+  Device device;
+  for (const ValueId id : n.results)
+    if (id != kNoValue) device = g.values[id].type.device;
+  const Backend backend = device.type == DeviceType::Cpu ? Backend::Cpu : Backend::Cuda;
+  if (n.op->kernels(backend).empty()) return StepKind::Call;
+  // an op that is given None for a result returns none there
+  return std::ranges::find(n.results, kNoValue) == n.results.end() ? StepKind::Kernel : StepKind::Call;
+}
+
+size_t bytes_of(const ValueType& type) {
+  if (checked_numel(type.shape) == 0) return 0;
+  int64_t last = 0;  // the largest position of an element
+  for (size_t d = 0; d < type.shape.size(); ++d) last += (type.shape[d] - 1) * type.strides[d];
+  return static_cast<size_t>(last + 1) * size_of(type.dtype);
+}
+
+}  // namespace
+
+void plan_memory(Specialization& s) {
+  const Graph& g = s.graph();
+  const graph::Sharing sharing(g);
+  constexpr uint32_t kEnd = UINT32_MAX;
+  std::vector<uint32_t> last(g.values.size(), 0);  // by root: the last step that uses the memory
+  const auto use = [&](ValueId id, uint32_t step) { last[sharing.root(id)] = std::max(last[sharing.root(id)], step); };
+  for (uint32_t i = 0; i < g.nodes.size(); ++i) graph::for_each_use(g.nodes[i], [&](ValueId id) { use(id, i); });
+  std::vector<bool> returned(g.values.size(), false);
+  for (const ValueId id : g.outputs) {
+    use(id, kEnd);
+    returned[id] = true;
+  }
+  s.kinds.clear();
+  s.out_blocks.clear();
+  s.blocks.clear();
+  for (uint32_t i = 0; i < g.nodes.size(); ++i) {
+    const Node& n = g.nodes[i];
+    std::vector<uint32_t>& blocks = s.out_blocks.emplace_back(n.results.size(), Specialization::kNoBlock);
+    s.kinds.push_back(kind_of(n, g));
+    if (s.kinds.back() != StepKind::Kernel) continue;
+    for (size_t k = 0; k < n.results.size(); ++k) {
+      const ValueId id = n.results[k];
+      if (returned[id]) continue;  // it is written where the caller wants it
+      blocks[k] = static_cast<uint32_t>(s.blocks.size());
+      s.blocks.push_back({bytes_of(g.values[id].type), i, std::max(i, last[sharing.root(id)])});
+    }
+  }
+  s.arena_bytes = place(s.blocks);
+}
+
+}  // namespace strata::engine
