@@ -25,6 +25,7 @@ LAYERS = {
     "autograd": "tape and backward engine; reaches ops only through their records, so not through strata/ops.h",
     "dispatch": "the call pipeline and the registry",
     "ops": "one definition per op; strata/ops.h is derived from them",
+    "files": "safetensors files, read in place and written",
     "compile": "graph IR, capture, passes, code generation",
     "onnx": "reader and writer, to and from the graph IR",
     "engine": "builder, plan, tactics",

@@ -279,7 +279,8 @@ def repr_lines(r, table):
             else:
                 pieces.append(f"detail::show({expression.text(inside)})")
         test = f"if ({expression.text(condition)}) " if condition else ""
-        lines.append(f"    {test}text += {' + '.join(['std::string()', *pieces])};\n")
+        # append(), since GCC 12 takes the copies of a sum for writes past the end of a short text
+        lines.append(f"    {test}text{''.join(f'.append({piece})' for piece in pieces)};\n")
     return "".join(lines)
 
 

@@ -2,10 +2,10 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
-#include <vector>
 
 namespace strata {
 namespace {
@@ -48,21 +48,38 @@ void absorb(State& h, const std::byte* block) {
 
 }  // namespace
 
-std::string sha256(Bytes bytes) {
-  State h = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
-  const size_t whole = bytes.size() / 64 * 64;
-  for (size_t at = 0; at < whole; at += 64) absorb(h, bytes.data() + at);
+void Sha256::add(Bytes bytes) {
+  size_t filled = size_ % 64;
+  size_ += bytes.size();
+  if (filled) {
+    const size_t more = std::min(bytes.size(), 64 - filled);
+    std::memcpy(rest_.data() + filled, bytes.data(), more);
+    bytes = bytes.subspan(more);
+    filled += more;
+    if (filled < 64) return;
+    absorb(state_, rest_.data());
+  }
+  for (; bytes.size() >= 64; bytes = bytes.subspan(64)) absorb(state_, bytes.data());
+  if (!bytes.empty()) std::memcpy(rest_.data(), bytes.data(), bytes.size());
+}
+
+std::string Sha256::digits() {
   // The rest, a one bit, zeros, and the length in bits.
-  const size_t rest = bytes.size() - whole;
-  std::vector<std::byte> tail(rest < 56 ? 64 : 128);
-  std::memcpy(tail.data(), bytes.data() + whole, rest);
-  tail[rest] = std::byte{0x80};
-  for (size_t k = 0; k < 8; ++k)
-    tail[tail.size() - 1 - k] = static_cast<std::byte>(uint64_t{bytes.size()} * 8 >> (8 * k));
-  for (size_t at = 0; at < tail.size(); at += 64) absorb(h, tail.data() + at);
+  const uint64_t bits = size_ * 8;
+  const size_t filled = size_ % 64;
+  std::array<std::byte, 72> tail = {std::byte{0x80}};
+  const size_t zeros = (filled < 56 ? 55 : 119) - filled;
+  for (size_t k = 0; k < 8; ++k) tail[zeros + 8 - k] = static_cast<std::byte>(bits >> (8 * k));
+  add(Bytes(tail.data(), zeros + 9));
   std::string text;
-  for (uint32_t word : h) text += fmt::format("{:08x}", word);
+  for (const uint32_t word : state_) text += fmt::format("{:08x}", word);
   return text;
+}
+
+std::string sha256(Bytes bytes) {
+  Sha256 sum;
+  sum.add(bytes);
+  return sum.digits();
 }
 
 }  // namespace strata

@@ -61,8 +61,7 @@ size_t tune(Engine& engine, const onnx::Values& inputs, double seconds, TimingCa
   const auto context = engine.create_context();
   Runner* runner = context->runner_for(inputs);
   if (!runner) return 0;
-  std::vector<Tensor> given;
-  for (const size_t i : runner->what().given) given.push_back(inputs[i].tensor);
+  const std::vector<Tensor> given = runner->what().inputs_of(inputs);
   const Runner::Tuned tuned = runner->tune(given, seconds, cache);
   engine.set_tactics(runner->what().key, tuned.tactics);
   return tuned.measured;

@@ -247,8 +247,7 @@ void ExecutionContext::run_into(std::span<const onnx::Value> inputs, std::span<T
                outputs.size(), engine_->outputs().size());
   Runner* runner = current_observer() ? nullptr : runner_for(inputs);  // who follows the program sees its ops
   if (!runner) return interpret(inputs, outputs, nullptr);
-  std::vector<Tensor> given;
-  for (const size_t i : runner->what().given) given.push_back(inputs[i].tensor);
+  const std::vector<Tensor> given = runner->what().inputs_of(inputs);
   try {
     const bool as_graph = engine_->config().cuda_graphs && engine_->device().type != DeviceType::Cpu;
     const bool done = as_graph && runner->run_as_graph(given, outputs);

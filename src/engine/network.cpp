@@ -92,18 +92,29 @@ std::map<std::string, size_t> OnnxNetwork::op_counts() const {
   return counts;
 }
 
-GraphNetwork::GraphNetwork(graph::Graph g, Device device, const std::vector<std::string>& output_names)
+GraphNetwork::GraphNetwork(graph::Graph g, Device device, const PortNames& names)
     : Network(device), program_(on_device(std::move(g), require_available(device))) {
   const graph::Graph& own = graph();
   STRATA_CHECK(own.writes.empty(), NotImplemented,
                "engine: the program writes to '{}', which it was given or refers to; an engine only computes results",
                own.values[own.writes[0].target].name);
-  STRATA_CHECK(output_names.empty() || output_names.size() == own.outputs.size(), Value,
-               "engine: {} output names for {} outputs", output_names.size(), own.outputs.size());
-  for (const graph::ValueId id : own.inputs) inputs_.push_back(port_of(own, id, own.values[id].name));
-  for (size_t i = 0; i < own.outputs.size(); ++i)
-    outputs_.push_back(
-      port_of(own, own.outputs[i], output_names.empty() ? fmt::format("output_{}", i) : output_names[i]));
+  const auto ports = [&](const std::vector<graph::ValueId>& ids, const std::vector<std::string>& given,
+                         const char* what) {
+    STRATA_CHECK(given.empty() || given.size() == ids.size(), Value, "engine: {} {} names for {} {}s", given.size(),
+                 what, ids.size(), what);
+    std::vector<Port> list;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      const std::string name = !given.empty()   ? given[i]
+                               : what[0] == 'i' ? own.values[ids[i]].name
+                                                : fmt::format("output_{}", i);
+      const auto same = [&](const Port& p) { return p.name == name; };
+      STRATA_CHECK(std::ranges::none_of(list, same), Value, "engine: two {}s are named '{}'", what, name);
+      list.push_back(port_of(own, ids[i], name));
+    }
+    return list;
+  };
+  inputs_ = ports(own.inputs, names.inputs, "input");
+  outputs_ = ports(own.outputs, names.outputs, "output");
 }
 
 onnx::Values GraphNetwork::run(std::span<const onnx::Value> inputs) const {

@@ -64,11 +64,15 @@ class STRATA_API OnnxNetwork final : public Network {
   onnx::Network network_;
 };
 
+// Empty: those of the graph.
+struct PortNames {
+  std::vector<std::string> inputs = {}, outputs = {};
+};
 // A graph, for the sizes that it was captured for, or for all sizes of its dimensions.
 class STRATA_API GraphNetwork final : public Network {
  public:
   // Tensors of the graph are moved to the device; a graph that writes to them is refused.
-  GraphNetwork(graph::Graph graph, Device device, const std::vector<std::string>& output_names = {});
+  GraphNetwork(graph::Graph graph, Device device, const PortNames& names = {});
   onnx::Values run(std::span<const onnx::Value> inputs) const override;
   std::vector<std::pair<std::string, Tensor>> weights() const override;
   size_t node_count() const override { return program_.graph().nodes.size(); }

@@ -1,15 +1,10 @@
 #include "engine/profile.h"
+#include "engine/graph_names.h"
 
 #include <algorithm>
 
 namespace strata::engine {
 namespace {
-
-using graph::Graph;
-using graph::kNoValue;
-using graph::Node;
-using graph::ValueId;
-using graph::ValueType;
 
 double elements(const ValueType& t) {
   double n = 1;

@@ -132,6 +132,15 @@ std::string describe(const Engine& engine, std::span<const onnx::Value> inputs) 
 }
 
 // --- layers -----------------------------------------------------------------------------------------------------------
+std::vector<LayerProfile> profile(ExecutionContext& context, std::span<const onnx::Value> inputs, int times) {
+  STRATA_CHECK(times > 0, Value, "engine: a profile of {} runs; expected 1 or more", times);
+  context.engine().check_inputs(inputs);
+  Runner* runner = context.runner_for(inputs);
+  STRATA_CHECK(runner, NotImplemented, "engine: there is no graph for these inputs to show layers of: {}",
+               context.engine().why_interpreted(key_of(inputs)));
+  return runner->profile(runner->what().inputs_of(inputs), times);
+}
+
 std::string profile_json(const std::vector<LayerProfile>& layers, const Peaks& peaks) {
   Json list = Json::array();
   for (const LayerProfile& l : layers) {
@@ -238,8 +247,7 @@ std::vector<LayerError> accuracy(const Engine& engine, std::span<const onnx::Val
   none.only_necessary = true;
   const auto exact = specialize(engine.network(), inputs, none, reason);
   STRATA_CHECK(exact, Runtime, "engine: the network cannot be followed any more: {}", reason);
-  std::vector<Tensor> given;
-  for (const size_t i : s->given) given.push_back(inputs[i].tensor);
+  const std::vector<Tensor> given = s->inputs_of(inputs);
   std::map<std::string, std::vector<float>> want;
   std::map<std::string, std::vector<int64_t>> shapes;
   exact->program->inspect(given, [&](const graph::Node&, graph::ValueId id, const Tensor& t) {

@@ -17,6 +17,8 @@ STRATA_API std::string describe(const Engine& engine, std::span<const onnx::Valu
 struct Peaks {
   double flops = 0, bytes = 0;  // per second
 };
+// The best of `times` runs of each layer. Throws NotImplemented if there is no graph for these inputs.
+STRATA_API std::vector<LayerProfile> profile(ExecutionContext& context, std::span<const onnx::Value> inputs, int times);
 STRATA_API std::string profile_json(const std::vector<LayerProfile>& layers, const Peaks& peaks);
 STRATA_API std::string profile_text(const std::vector<LayerProfile>& layers, const Peaks& peaks);
 STRATA_API std::string profile_html(const std::vector<LayerProfile>& layers, const Peaks& peaks,

@@ -1,4 +1,5 @@
 #include "engine/runner.h"
+#include "engine/graph_names.h"
 
 #include <fmt/core.h>
 
@@ -20,14 +21,6 @@
 #include "strata/ops/movement/copy.h"
 
 namespace strata::engine {
-
-using graph::Graph;
-using graph::kNoValue;
-using graph::Node;
-using graph::ValueId;
-using graph::ValueList;
-using graph::ValueRef;
-using graph::ValueType;
 
 namespace {
 

@@ -1,4 +1,5 @@
 #include "engine/specialize.h"
+#include "engine/graph_names.h"
 
 #include <fmt/core.h>
 
@@ -11,14 +12,6 @@
 
 namespace strata::engine {
 namespace {
-
-using graph::Graph;
-using graph::kNoValue;
-using graph::Node;
-using graph::ValueId;
-using graph::ValueList;
-using graph::ValueRef;
-using graph::ValueType;
 
 // A tensor with a shape and without values.
 Tensor meta_of(const ValueType& type) {
@@ -183,18 +176,18 @@ std::shared_ptr<const Specialization> specialize(const Network& network, std::sp
 namespace {
 
 StepKind kind_of(const Node& n, const Graph& g) {
-  if (n.form != Form::Plain || graph::count_written(n) || n.op->returns_list || !n.bodies.empty() ||
-      n.op->composite_fn || n.op->complex_fn)
+  if (n.form != Form::Plain || graph::count_written(n) || n.op->returns_list || !n.bodies.empty() || n.op->composite_fn)
     return StepKind::Call;
   if (n.op->view_fn) return StepKind::View;
-  if (!n.op->infer_fn || n.op->random || !n.op->shared.empty()) return StepKind::Call;
-  Device device;
-  for (const ValueId id : n.results)
-    if (id != kNoValue) device = g.values[id].type.device;
+  if (!n.op->infer_fn || n.op->random) return StepKind::Call;
+  for (size_t k = 0; k < n.results.size(); ++k)  // an op that is given None for a result returns none there
+    if (n.results[k] == kNoValue || graph::Sharing::of_result(n, k)) return StepKind::Call;
+  bool complex = false;
+  graph::for_each_use(n, [&](ValueId id) { complex |= is_complex(g.values[id].type.dtype); });
+  if (complex && n.op->complex_fn) return StepKind::Call;
+  const Device device = n.results.empty() ? Device() : g.values[n.results[0]].type.device;
   const Backend backend = device.type == DeviceType::Cpu ? Backend::Cpu : Backend::Cuda;
-  if (n.op->kernels(backend).empty()) return StepKind::Call;
-  // an op that is given None for a result returns none there
-  return std::ranges::find(n.results, kNoValue) == n.results.end() ? StepKind::Kernel : StepKind::Call;
+  return n.results.empty() || n.op->kernels(backend).empty() ? StepKind::Call : StepKind::Kernel;
 }
 
 size_t bytes_of(const ValueType& type) {

@@ -32,6 +32,12 @@ struct Specialization {
 
   static constexpr uint32_t kNoBlock = UINT32_MAX;
   const graph::Graph& graph() const { return program->graph(); }
+  // Those of the graph among the inputs of the network.
+  std::vector<Tensor> inputs_of(std::span<const onnx::Value> inputs) const {
+    std::vector<Tensor> tensors;
+    for (const size_t i : given) tensors.push_back(inputs[i].tensor);
+    return tensors;
+  }
 };
 
 // A text for the sizes of inputs: "1x3x224x224,0;7".

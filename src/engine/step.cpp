@@ -1,4 +1,5 @@
 #include "engine/step.h"
+#include "engine/graph_names.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,13 +12,6 @@
 #include "record/declined.h"
 
 namespace strata::engine {
-
-using graph::Graph;
-using graph::kNoValue;
-using graph::Node;
-using graph::ValueId;
-using graph::ValueList;
-using graph::ValueRef;
 
 // --- calls ------------------------------------------------------------------------------------------------------------
 NodeProgram::NodeProgram(const Graph& g, const Node& node) {

@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "onnx/fields.h"
+#include "tensor/tensor.h"
 
 namespace strata::onnx {
 
@@ -79,6 +80,8 @@ struct Model {
   std::vector<std::pair<std::string_view, std::string_view>> metadata;
   Graph graph;
   std::vector<Function> functions;
+  // Weights that are in the place of external data, by its location; then no file is opened.
+  std::map<std::string, Tensor, std::less<>> attached = {};
 };
 
 // Parses the messages; what they mean is checked when a Program is made of them. Throws Runtime on a damaged file.

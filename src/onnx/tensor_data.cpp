@@ -151,6 +151,14 @@ std::vector<uint8_t> unpack(std::string_view bytes, int64_t count, int bits) {
   return codes;
 }
 
+std::string_view external_bytes(const Place& place, const FileBytes& file) {
+  const uint64_t size = file.size(), offset = place.offset;
+  STRATA_CHECK(offset <= size && place.length.value_or(0) <= size - std::min(offset, size), Runtime,
+               "external data from byte {} with {} bytes is outside of '{}' ({} bytes)", offset,
+               place.length.value_or(0), place.location, size);
+  return {reinterpret_cast<const char*>(file.data()) + offset, place.length.value_or(size - offset)};
+}
+
 Value make_checked(const TensorData& data, ExternalFiles& files) {
   const auto type = static_cast<ElementType>(data.type);
   if (type != ElementType::String) (void)storage_dtype(type);  // refuses unknown types
@@ -168,12 +176,20 @@ Value make_checked(const TensorData& data, ExternalFiles& files) {
   std::string_view bytes = c.has_raw ? c.raw : std::string_view(c.numbers);
   std::shared_ptr<FileBytes> file = c.has_raw ? files.model_file() : nullptr;
   if (data.external) {
-    file = files.open(std::string(c.place.location));
-    const uint64_t size = file->size(), offset = c.place.offset;
-    STRATA_CHECK(offset <= size && c.place.length.value_or(0) <= size - std::min(offset, size), Runtime,
-                 "external data from byte {} with {} bytes is outside of '{}' ({} bytes)", offset,
-                 c.place.length.value_or(0), c.place.location, size);
-    bytes = {reinterpret_cast<const char*>(file->data()) + offset, c.place.length.value_or(size - offset)};
+    if (files.are_attached()) {
+      const Tensor& weight = files.attached(c.place.location);
+      if (!is_carried(type)) {
+        STRATA_CHECK(weight.dtype() == storage_dtype(type) && std::ranges::equal(weight.shape(), data.dims), Runtime,
+                     "its values are {} {}; the network has {} {}", name_of(weight.dtype()), to_string(weight.shape()),
+                     name_of(type), to_string(Shape(data.dims)));
+        return weight;
+      }
+      STRATA_CHECK(weight.dtype() == DType::U8, Runtime, "its codes are {}; expected bytes", name_of(weight.dtype()));
+      bytes = {reinterpret_cast<const char*>(weight.bytes()), static_cast<size_t>(weight.numel())};
+    } else {
+      file = files.open(std::string(c.place.location));
+      bytes = external_bytes(c.place, *file);
+    }
   }
   const int bits = bits_of(type);
   const int64_t need = ((Checked(count) * bits + 7).get()) / 8;
@@ -191,6 +207,20 @@ const std::shared_ptr<FileBytes>& ExternalFiles::open(const std::string& name) {
   std::shared_ptr<FileBytes>& file = open_[name];
   if (!file) file = FileBytes::map_below(model_.folder, name);
   return file;
+}
+
+const Tensor& ExternalFiles::attached(std::string_view location) const {
+  const auto found = model_.attached.find(location);
+  STRATA_CHECK(found != model_.attached.end(), Runtime, "the weight '{}' is missing", location);
+  return found->second;
+}
+
+Tensor external_codes(const TensorData& data, ExternalFiles& files) {
+  const Contents c = read_contents(data, static_cast<ElementType>(data.type));
+  if (files.are_attached()) return files.attached(c.place.location);
+  const auto& file = files.open(std::string(c.place.location));
+  const std::string_view bytes = external_bytes(c.place, *file);
+  return over_bytes(file, bytes, Shape({static_cast<int64_t>(bytes.size())}), DType::U8);
 }
 
 Value make_value(const TensorData& data, ExternalFiles& files) {

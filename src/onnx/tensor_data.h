@@ -13,6 +13,8 @@ class ExternalFiles {
   explicit ExternalFiles(const Model& model) : model_(model) {}
   const std::shared_ptr<FileBytes>& model_file() const { return model_.file; }
   const std::shared_ptr<FileBytes>& open(const std::string& name);
+  bool are_attached() const { return !model_.attached.empty(); }
+  const Tensor& attached(std::string_view location) const;
 
  private:
   const Model& model_;
@@ -22,6 +24,9 @@ class ExternalFiles {
 // The value of a TensorProto: over the mapped bytes if they are aligned. Checks the type, the shape and that there are as
 // many bytes or numbers as they need.
 STRATA_API Value make_value(const TensorData& data, ExternalFiles& files);
+
+// The bytes of external data of a type of less than 8 bits.
+Tensor external_codes(const TensorData& data, ExternalFiles& files);
 
 // Codes of the small floats and integers of ONNX, one per byte, as a tensor that carries their values.
 STRATA_API Tensor decode_codes(const uint8_t* codes, Shape shape, ElementType type);

@@ -3,14 +3,12 @@
 #include "compile/passes.h"
 #include "onnx/save.h"
 #include "python/binding.h"
-#include "python/capsule.h"
 #include "python/control_flow.h"
 #include "python/files.h"
+#include "python/graph_capsule.h"
 #include "python/kernels.h"
 
 namespace strata::python {
-
-template <> constexpr const char* kCapsule<graph::Graph> = "strata.graph";
 
 namespace {
 

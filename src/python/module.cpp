@@ -18,6 +18,7 @@
 #include "python/binding.h"
 #include "python/kernels.h"
 #include "python/library.h"
+#include "python/onnx_values.h"
 #include "python/overrides.h"
 #include "python/sparse.h"
 #include "python/system.h"
@@ -408,7 +409,7 @@ bool init(PyObject* module) {
   for (PyMethodDef* table : {conversion_functions, autograd_functions, dlpack_functions, file_functions,
                              optim_functions, value_functions, device_functions, device_memory_functions,
                              autocast_functions, kernel_functions, gemm_functions, library_functions, inline_functions,
-                             sparse_functions, graph_functions, system_functions, trace_functions, onnx_functions})
+                             sparse_functions, graph_functions, system_functions, trace_functions, onnx_functions, engine_functions})
     if (PyModule_AddFunctions(module, table) < 0) return false;
   ops_dict = make_ops();
   return ops_dict && PyModule_AddObjectRef(module, "ops", ops_dict) == 0 && bind_operators(ops_dict) &&

@@ -6,6 +6,7 @@
 #include "onnx/tensor_data.h"
 #include "python/binding.h"
 #include "python/files.h"
+#include "python/onnx_values.h"
 
 namespace strata::python {
 namespace {
@@ -24,20 +25,24 @@ const Network& network_of(PyObject* capsule) {
 }
 
 // --- values ------------------------------------------------------------------------------------------------------------
-// A value is a tensor, a list of values, None, ("string", shape, texts), or (element type, tensor that carries it).
-
 std::string text_of(PyObject* o) {
   Py_ssize_t n;
   const char* s = PyUnicode_AsUTF8AndSize(o, &n);
   if (!s) throw PythonError{};
   return {s, static_cast<size_t>(n)};
 }
-onnx::Value value_of(PyObject* o) {
+}  // namespace
+
+PyObject* text_object(std::string_view s) {
+  return need(PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "replace"));
+}
+
+onnx::Value onnx_value_of(PyObject* o) {
   if (o == Py_None) return {};
   if (is_tensor(o)) return {tensor_of(o)};
   if (PyList_Check(o)) {
     std::vector<onnx::Value> items;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i) items.push_back(value_of(PyList_GET_ITEM(o, i)));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(o); ++i) items.push_back(onnx_value_of(PyList_GET_ITEM(o, i)));
     return onnx::Value::of(std::move(items));
   }
   STRATA_CHECK(PyTuple_Check(o) && PyTuple_GET_SIZE(o) >= 2, Type,
@@ -57,9 +62,6 @@ onnx::Value value_of(PyObject* o) {
                "onnx: {} texts for the shape {}", strings.items.size(), to_string(Shape(strings.shape)));
   return onnx::Value::of(std::move(strings));
 }
-PyObject* text_object(std::string_view s) {
-  return need(PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "replace"));
-}
 PyObject* object_of(const onnx::Value& v) {
   if (v.sequence) {
     Object list(need(PyList_New(0)));
@@ -77,6 +79,32 @@ PyObject* object_of(const onnx::Value& v) {
   return need(Py_BuildValue("(iN)", static_cast<int>(v.carried), need(wrap(v.tensor))));
 }
 
+onnx::Values onnx_values_of(PyObject* list) {
+  onnx::Values values;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    onnx::Value v = onnx_value_of(PyList_GET_ITEM(list, i));
+    values.push_back(std::move(v));
+  }
+  return values;
+}
+PyObject* list_of(const onnx::Values& values) {
+  Object list(need(PyList_New(0)));
+  for (const onnx::Value& v : values) append(list, object_of(v));
+  return list.release();
+}
+onnx::Model onnx_model_of(PyObject* source) {
+  if (PyBytes_Check(source)) {
+    const Bytes data(reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(source)),
+                     static_cast<size_t>(PyBytes_GET_SIZE(source)));
+    return onnx::read_model(FileBytes::copy(data, "<bytes>"), "");
+  }
+  Path path;
+  if (!PyUnicode_FSConverter(source, &path.bytes)) throw PythonError{};
+  const WithoutGil free;
+  return onnx::read_model(path.text());
+}
+
+namespace {
 // --- networks ------------------------------------------------------------------------------------------------------------
 PyObject* keep(std::shared_ptr<const Network> network) {
   auto held = std::make_unique<Held>(Held{std::move(network)});
@@ -92,17 +120,7 @@ PyObject* load(PyObject*, PyObject* args) {
   return guarded([&]() -> PyObject* {
     const Device where = device_of_object(device);
     const onnx::Limits limits{iterations, bytes};
-    onnx::Model model;
-    if (PyBytes_Check(source)) {
-      const Bytes data(reinterpret_cast<const std::byte*>(PyBytes_AS_STRING(source)),
-                       static_cast<size_t>(PyBytes_GET_SIZE(source)));
-      model = onnx::read_model(FileBytes::copy(data, "<bytes>"), "");
-    } else {
-      Path path;
-      if (!PyUnicode_FSConverter(source, &path.bytes)) throw PythonError{};
-      const WithoutGil free;
-      model = onnx::read_model(path.text());
-    }
+    onnx::Model model = onnx_model_of(source);
     std::shared_ptr<const Network> network;
     {
       const WithoutGil free;
@@ -117,19 +135,13 @@ PyObject* run(PyObject*, PyObject* args) {
   if (!PyArg_ParseTuple(args, "OO!", &capsule, &PyList_Type, &list)) return nullptr;
   return guarded([&]() -> PyObject* {
     const Network& network = network_of(capsule);
-    onnx::Values inputs;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
-      onnx::Value v = value_of(PyList_GET_ITEM(list, i));
-      inputs.push_back(std::move(v));
-    }
+    const onnx::Values inputs = onnx_values_of(list);
     onnx::Values outputs;
     {
       const WithoutGil free;
       outputs = network.run(inputs);
     }
-    Object result(need(PyList_New(0)));
-    for (const onnx::Value& v : outputs) append(result, object_of(v));
-    return result.release();
+    return list_of(outputs);
   });
 }
 
@@ -213,11 +225,11 @@ onnx::Values call_user(const Callable& f, onnx::NodeCall& c) {
     need(or_sleep_at_exit([&] { return PyObject_Call(f.function, inputs.get(), attributes.get()); })));
   onnx::Values out;
   if (!PyTuple_Check(result.get()) || c.outputs() == 1) {
-    out.push_back(value_of(result.get()));
+    out.push_back(onnx_value_of(result.get()));
     return out;
   }
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(result.get()); ++i)
-    out.push_back(value_of(PyTuple_GET_ITEM(result.get(), i)));
+    out.push_back(onnx_value_of(PyTuple_GET_ITEM(result.get(), i)));
   return out;
 }
 // _onnx_register(domain, op, function)

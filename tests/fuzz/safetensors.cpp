@@ -1,5 +1,5 @@
 // Fuzz target: safetensors files, with the structure that save() puts among the metadata.
-#include "nn/files/safetensors.h"
+#include "files/safetensors.h"
 
 #include "nn/files/tree.h"
 #include "tests/fuzz/target.h"

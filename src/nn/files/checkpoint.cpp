@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "nn/files/safetensors_header.h"
+#include "files/safetensors_header.h"
 #include "nn/files/torch_file.h"
 
 namespace strata {

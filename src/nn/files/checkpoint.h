@@ -1,6 +1,6 @@
 // Saving and loading: reads and writes safetensors; reads PyTorch's checkpoints, without running their pickles.
 #pragma once
-#include "nn/files/safetensors.h"
+#include "files/safetensors.h"
 #include "nn/files/tree.h"
 
 namespace strata {

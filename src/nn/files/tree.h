@@ -3,7 +3,7 @@
 #include <optional>
 #include <variant>
 
-#include "nn/files/safetensors.h"
+#include "files/safetensors.h"
 
 namespace strata {
 

@@ -1,6 +1,6 @@
 // The header of a safetensors file, parsed with limits, since files are untrusted.
 #pragma once
-#include "nn/files/safetensors.h"
+#include "files/safetensors.h"
 
 namespace strata::files {
 

@@ -1,4 +1,4 @@
-#include "nn/files/safetensors_header.h"
+#include "files/safetensors_header.h"
 
 #include <fmt/core.h>
 

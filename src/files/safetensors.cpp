@@ -1,8 +1,8 @@
-#include "nn/files/safetensors.h"
+#include "files/safetensors.h"
 
 #include <algorithm>
 
-#include "nn/files/safetensors_header.h"
+#include "files/safetensors_header.h"
 #include "tensor/file_storage.h"
 
 namespace strata::files {

@@ -1,4 +1,4 @@
-#include "nn/files/safetensors.h"
+#include "files/safetensors.h"
 
 #include <fmt/core.h>
 

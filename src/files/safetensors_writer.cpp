@@ -8,7 +8,7 @@
 #include <unordered_set>
 
 #include "autograd/autograd.h"
-#include "nn/files/safetensors_header.h"
+#include "files/safetensors_header.h"
 #include "strata/ops/movement/copy.h"
 
 namespace strata::files {
