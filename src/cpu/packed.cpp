@@ -55,7 +55,11 @@ uint64_t checksum(const std::byte* p, size_t bytes) {
   return all;
 }
 
+// Nobody writes to it: a mapped file, or an array that its owner made read-only.
+bool is_constant(const Storage& s) { return s.external && s.read_only && !s.shared; }
+
 uint64_t checksum(const TensorImpl& t) {
+  if (is_constant(*t.storage)) return 0;
   const size_t bytes = static_cast<size_t>(t.numel) * size_of(t.dtype);
   if (t.storage->external || t.storage->shared || bytes <= 1024) return checksum(t.data, bytes);
   std::byte sample[1024];
@@ -72,6 +76,10 @@ Entry* find(const TensorImpl& t, const FormKey& key) {
   for (Entry& e : forms->entries)
     if (e.key == key && e.offset == offset_of(t)) return &e;
   return nullptr;
+}
+
+bool has_room(const TensorImpl& t, size_t bytes) {
+  return is_constant(*t.storage) || kept_bytes + bytes <= kMostFormBytes;
 }
 
 // The state of a form: the values it belongs to, whether it was requested before with the same ones, and the form
@@ -107,7 +115,7 @@ struct Look {
     }
     e->writes = writes;
     e->sum = sum;
-    if (form && again && kept_bytes + form->requested <= kMostFormBytes) {
+    if (form && again && has_room(t, form->requested)) {
       e->data = form;
       kept_bytes += form->requested;
     }
@@ -134,16 +142,20 @@ Ref<Storage> form_of(const TensorImpl& t, const FormKey& key, size_t bytes,
 
 Ref<Storage> form_if_kept(const TensorImpl& t, const FormKey& key, size_t bytes,
                           const std::function<void(std::byte*)>& make) {
-  if (!t.storage || t.storage->external || t.storage->shared) return {};
+  if (!may_keep_forms(t)) return {};
   const Look look(t, key);
   if (look.data) return look.data;
   Ref<Storage> data;
-  if (look.again && kept_bytes + bytes <= kMostFormBytes) {
+  if (look.again && has_room(t, bytes)) {
     data = allocate(bytes);
     make(data->data);
   }
   look.store(t, key, data);
   return data;
+}
+
+bool may_keep_forms(const TensorImpl& t) {
+  return t.storage && t.is_dense() && (!t.storage->external || t.storage->read_only) && !t.storage->shared;
 }
 
 size_t form_bytes() { return kept_bytes; }

@@ -3,7 +3,8 @@
 //
 // A form belongs to the storage it was made from and is freed with it. It is used only if the storage has not been
 // written since and a checksum matches: of all bytes if other code knows the address (NumPy, DLPack, mapped files), of
-// a sample of them otherwise, for C++ programs that write through data<T>(). A form is kept from the second request
+// a sample of them otherwise, for C++ programs that write through data<T>(). Read-only memory, such as the weights of a
+// model file, is not checked, and its forms do not count against the limit. A form is kept from the second request
 // with unchanged values on: weights in training, which change every step, cost no memory.
 #pragma once
 #include <array>
@@ -27,6 +28,9 @@ STRATA_API Ref<Storage> form_of(const TensorImpl& t, const FormKey& key, size_t 
 // too much.
 STRATA_API Ref<Storage> form_if_kept(const TensorImpl& t, const FormKey& key, size_t bytes,
                                      const std::function<void(std::byte*)>& make);
+
+// Whether form_if_kept may keep forms of t, which must be dense.
+STRATA_API bool may_keep_forms(const TensorImpl& t);
 
 constexpr size_t kMostFormBytes = size_t{512} << 20;  // of all forms together; beyond it they are created in every call
 STRATA_API size_t form_bytes();                       // currently kept

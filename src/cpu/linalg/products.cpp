@@ -86,7 +86,9 @@ bool plain(int64_t rows, int64_t columns, int64_t down, int64_t along) {
 
 constexpr const char* kSmall = "small: our own tiles need neither threads nor a library call";
 
-const char* onednn_fits(const Gemm& g, DType dtype) {
+}  // namespace
+
+const char* product_onednn_fits(const Gemm& g, DType dtype) {
   if (dtype != DType::F32 && dtype != DType::BF16) return "oneDNN is used for float32 and bfloat16";
   if (!onednn_table()) return onednn_missing();
   if (g.m == 0 || g.n == 0 || g.k == 0 || g.batches() == 0) return "a size is 0";
@@ -101,13 +103,15 @@ const char* onednn_fits(const Gemm& g, DType dtype) {
   return nullptr;
 }
 
+namespace {
+
 void run_onednn(const Gemm& g, const TensorImpl& a, const TensorImpl& b, const TensorImpl& c, const TensorImpl* bias) {
   const auto m = describe(g, c.dtype == DType::F32 ? onednn::Type::F32 : onednn::Type::BF16, bias != nullptr);
-  if (!onednn_table()->matmul(m, a.data, b.data, bias ? bias->data : nullptr, c.data)) onednn_failed("matmul");
+  if (!onednn_table()->matmul(m, a.data, b.data, bias ? bias->data : nullptr, c.data, {})) onednn_failed("matmul");
 }
 
 const char* onednn_ready(const Gemm& g, DType dtype, bool bias) {
-  if (const char* why = onednn_fits(g, dtype)) return why;
+  if (const char* why = product_onednn_fits(g, dtype)) return why;
   return onednn_table()->matmul_ready(describe(g, dtype == DType::F32 ? onednn::Type::F32 : onednn::Type::BF16, bias));
 }
 
@@ -240,6 +244,19 @@ struct LinearPlan {
   }
 };
 
+}  // namespace
+
+Ref<Storage> packed_weight(const onednn::Matmul& m, const TensorImpl& weight) {
+  const onednn::Table& table = *onednn_table();
+  const auto form = may_keep_forms(weight) ? table.matmul_weight(m) : onednn::PackedWeight();
+  if (!form.bytes) return {};
+  const FormKey key = {static_cast<int64_t>(Form::OneDnnProduct), form.layout, weight.strides[0]};
+  return form_if_kept(weight, key, form.bytes, [&](std::byte* to) {
+    if (!table.matmul_pack(m, weight.data, to)) onednn_failed("reorder");
+  });
+}
+
+namespace {
 // Uses the weight in oneDNN's order, once it was seen twice with the same values: the bits are those of the plain
 // order, and it takes as little as half the time for few rows.
 void run_linear_onednn(const Call& c) {
@@ -247,17 +264,10 @@ void run_linear_onednn(const Call& c) {
   const TensorImpl& weight = c.args.tensor(1);
   auto m = describe(p.gemm, c.out().dtype() == DType::F32 ? onednn::Type::F32 : onednn::Type::BF16, p.bias != nullptr);
   const onednn::Table& table = *onednn_table();
-  Ref<Storage> packed;
-  const bool may_keep = weight.storage && !weight.storage->external && !weight.storage->shared && weight.is_dense();
-  if (const auto form = may_keep ? table.matmul_weight(m) : onednn::PackedWeight(); form.bytes) {
-    const FormKey key = {static_cast<int64_t>(Form::OneDnnProduct), form.layout, weight.strides[0]};
-    packed = form_if_kept(weight, key, form.bytes, [&](std::byte* to) {
-      if (!table.matmul_pack(m, weight.data, to)) onednn_failed("reorder");
-    });
-  }
+  const Ref<Storage> packed = packed_weight(m, weight);
   m.packed = static_cast<bool>(packed);
   if (!table.matmul(m, p.input_of(c).data, packed ? packed->data : weight.data, p.bias ? p.bias->data : nullptr,
-                    c.out()->data))
+                    c.out()->data, {}))
     onednn_failed("matmul");
 }
 

@@ -13,9 +13,10 @@ const char* conv_shallow_ready(const ConvShape& s, ConvMode mode, const TensorIm
 }
 
 void conv_shallow(const ConvShape& s, const TensorImpl& big, const TensorImpl& weight, const TensorImpl& small,
-                  const TensorImpl* bias) {
+                  const TensorImpl* bias, bool relu) {
   if (small.numel == 0) return;
   Shallow p{};
+  p.relu = relu;
   p.n = s.n;
   p.c = s.c;
   p.o = s.o;

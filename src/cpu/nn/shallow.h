@@ -10,6 +10,7 @@ struct Shallow {
   int64_t n, c, o;
   int64_t in[2], out[2], kernel[2], stride[2], padding[2], dilation[2];
   int64_t n_stride, c_stride, y_stride, x_stride;  // of the input
+  bool relu;
   int64_t padded_width() const { return (out[1] - 1) * stride[1] + dilation[1] * (kernel[1] - 1) + 1; }
   int64_t rows_under(int64_t rows) const { return (rows - 1) * stride[0] + dilation[0] * (kernel[0] - 1) + 1; }
 };

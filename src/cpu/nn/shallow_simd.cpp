@@ -23,7 +23,7 @@ using V = hn::Vec<D>;
 // kR pixels, `step` apart in x, times one panel of weights [k][2 * lanes]; `count` output channels of it exist.
 template <int kR>
 HWY_INLINE void pixels(int64_t k, const float* x, const int32_t* offset, int64_t step, const float* w,
-                       const float* bias, int64_t count, float* y, int64_t y_step) {
+                       const float* bias, int64_t count, float* y, int64_t y_step, bool relu) {
   const D d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto low = hn::FirstN(d, static_cast<size_t>(std::min(lanes, count))),
@@ -47,6 +47,8 @@ HWY_INLINE void pixels(int64_t k, const float* x, const int32_t* offset, int64_t
   }
 #pragma GCC unroll 16
   for (int i = 0; i < kR; ++i) {
+    for (V& v : acc[i])
+      if (relu) v = hn::IfThenZeroElse(hn::Lt(v, hn::Zero(d)), v);  // NaN stays
     hn::BlendedStore(acc[i][0], low, d, y + i * y_step);
     if (count > lanes) hn::BlendedStore(acc[i][1], high, d, y + i * y_step + lanes);
   }
@@ -80,7 +82,7 @@ void ShallowRows(const Shallow& s, const float* x, const float* w, const float* 
           std::min(most, s.out[1] - ox), k,
           static_cast<const float*>(rows + ((oy - begin) * s.stride[0] * wide + ox * s.stride[1]) * s.c), offset,
           s.stride[1] * s.c, w + o * k, bias ? bias + o : nullptr, std::min(2 * lanes, s.o - o),
-          y + (oy * s.out[1] + ox) * s.o + o, s.o);
+          y + (oy * s.out[1] + ox) * s.o + o, s.o, s.relu);
 }
 int64_t ShallowPanel() { return 2 * static_cast<int64_t>(hn::Lanes(D())); }
 

@@ -12,7 +12,7 @@ namespace {
 
 // An input gradient is the convolution of the output's gradient with the flipped weights and their channels swapped.
 Winograd plan(const ConvShape& s, bool forward) {
-  Winograd w{s.n, forward ? s.c : s.o, forward ? s.o : s.c, {}, {}, {}};
+  Winograd w{.n = s.n, .c = forward ? s.c : s.o, .o = forward ? s.o : s.c, .in = {}, .out = {}, .padding = {}};
   for (int d = 0; d < 2; ++d) {
     w.in[d] = forward ? s.in[d] : s.out[d];
     w.out[d] = forward ? s.out[d] : s.in[d];
@@ -63,7 +63,7 @@ static Tensor as_channels_last(const TensorImpl& t) {
 }
 
 void conv_winograd(const ConvShape& s, ConvMode mode, const TensorImpl& big, const TensorImpl& weight,
-                   const TensorImpl& small, const TensorImpl* bias) {
+                   const TensorImpl& small, const TensorImpl* bias, const ConvTail& tail) {
   if (mode == ConvMode::Weight) {
     const Tensor x = as_channels_last(big), g = as_channels_last(small);
     const Tensor grad = channels_last(weight) ? borrow(weight) : channels_last_form(weight);
@@ -73,7 +73,7 @@ void conv_winograd(const ConvShape& s, ConvMode mode, const TensorImpl& big, con
     return;
   }
   const bool forward = mode == ConvMode::Forward;
-  const Winograd w = plan(s, forward);
+  Winograd w = plan(s, forward);
   const WinogradWeights from{w.o,
                              w.c,
                              weight.strides[forward ? 0 : 1],
@@ -90,6 +90,10 @@ void conv_winograd(const ConvShape& s, ConvMode mode, const TensorImpl& big, con
   const Tensor x = as_channels_last(in);
   Tensor y = channels_last(out) ? borrow(out) : channels_last_form(out);
   if (!y->data) y->allocate();
+  const Tensor other = tail.other ? as_channels_last(*tail.other) : Tensor();
+  w.other = other ? other.data<float>() : nullptr;
+  w.relu = tail.epilogue.activation == Activation::Relu;
+  w.add_last = tail.epilogue.add_last;
   const Tensor row = bias ? staged(*bias, DType::F32) : Tensor();
   const float *kept = u ? reinterpret_cast<const float*>(u->data) : nullptr, *add = row ? row.data<float>() : nullptr;
   if (few) winograd_few(w, x.data<float>(), from, plain, kept, add, y.data<float>());

@@ -11,6 +11,9 @@ namespace strata::cpu {
 struct Winograd {
   int64_t n, c, o;
   int64_t in[2], out[2], padding[2];
+  // y = relu(sum + bias + other), or relu(sum + bias) + other; other may be null, and relu left out.
+  const float* other = nullptr;
+  bool relu = false, add_last = false;
   int64_t tiles() const { return n * ((out[0] + 3) / 4) * ((out[1] + 3) / 4); }
 };
 

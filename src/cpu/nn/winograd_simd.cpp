@@ -66,7 +66,15 @@ void transform_output(const Winograd& w, const float* m, int64_t stride, const T
       V points[4];
       output_points(half[i], points);
       float* to = image + ((t.y + i) * w.out[1] + t.x) * w.o + o;
-      for (int64_t j = 0; j < columns; ++j) hn::BlendedStore(hn::Add(points[j], add), mask, d, to + j * w.o);
+      const float* other = w.other ? w.other + (to - y) : nullptr;
+      for (int64_t j = 0; j < columns; ++j) {
+        V v = hn::Add(points[j], add);
+        const V residual = other ? hn::MaskedLoad(mask, d, other + j * w.o) : hn::Zero(d);
+        if (other && !w.add_last) v = hn::Add(v, residual);
+        if (w.relu) v = hn::IfThenZeroElse(hn::Lt(v, hn::Zero(d)), v);  // NaN stays
+        if (other && w.add_last) v = hn::Add(v, residual);
+        hn::BlendedStore(v, mask, d, to + j * w.o);
+      }
     }
   }
 }

@@ -23,6 +23,32 @@ struct Host {
   void (*wait)(TeamBarrier& barrier, int members);
 };
 
+// What follows the sums of a product or a convolution in the same kernel: a second tensor of the result's layout, an activation,
+// and for bytes the conversion. Without `bytes`: result = activation(sum + bias + other), or activation(sum + bias) + other.
+// With it the factors and the result are bytes, or the result is float32:
+//   result = round(r / result_scale) + result_zero, with r as above, sum = scale[channel] * (sum of (input - input_zero) * weight),
+//   and other = other_scale * (byte - other_zero).
+struct After {
+  enum Activation : int32_t { None, Relu, LeakyRelu, Clamp };
+  int32_t activation = None;
+  float low = 0, high = 0;  // LeakyRelu: the slope and nothing; Clamp: the limits
+  int32_t other = 0;        // 1: added before the activation, 2: after it
+  float other_scale = 1, other_zero = 0;
+  int32_t bytes = 0;
+  int32_t input_zero = 0, result_zero = 0;                                     // whether there are zeros other than 0
+  Type input_type = Type::S8, other_type = Type::S8, result_type = Type::F32;  // with bytes; weights are S8
+  uint8_t unused = 0;
+  bool any() const { return activation != None || other || bytes; }
+};
+static_assert(sizeof(After) == 40);  // without padding: it is part of keys
+// The arguments of After at run time.
+struct Extra {
+  const void* other = nullptr;
+  const float* scales = nullptr;        // with bytes: of each channel of the result
+  const float* result_scale = nullptr;  // if the result is bytes
+  const int32_t *input_zero = nullptr, *result_zero = nullptr;
+};
+
 // c[..., m, n] = alpha * a[..., m, k] b[..., k, n] + beta * c + bias[n]. Strides in elements. A batch size may be 1 in a or b.
 struct Matmul {
   static constexpr int kMaxDims = 6;
@@ -31,6 +57,7 @@ struct Matmul {
   bool bias = false;
   bool packed = false;  // b is in the order of matmul_pack; b_stride is then ignored
   float alpha = 1, beta = 0;
+  After after;  // the bias of bytes is float32
   int64_t a_size[kMaxDims] = {}, b_size[kMaxDims] = {}, c_size[kMaxDims] = {};
   int64_t a_stride[kMaxDims] = {}, b_stride[kMaxDims] = {}, c_stride[kMaxDims] = {};
 };
@@ -53,6 +80,7 @@ struct Convolution {
   bool bias = false;
   bool wide_weight = false;  // BackwardWeight: the result is float32 whatever `type` is
   int64_t groups = 1;
+  After after;  // Forward, with channels-last tensors; the bias of bytes is float32
   int64_t input[kMaxDims] = {}, weight[kMaxDims] = {}, output[kMaxDims] = {};
   int64_t input_stride[kMaxDims] = {}, weight_stride[kMaxDims] = {}, output_stride[kMaxDims] = {};
   int64_t stride[3] = {}, dilation[3] = {}, pad_left[3] = {}, pad_right[3] = {};  // dilation 1: dense
@@ -63,13 +91,14 @@ struct Table {
   const char* (*matmul_ready)(const Matmul&);
   const char* (*convolution_ready)(const Convolution&);
   // False on failure; last_error then returns the message.
-  bool (*matmul)(const Matmul&, const void* a, const void* b, const void* bias, void* c);
+  bool (*matmul)(const Matmul&, const void* a, const void* b, const void* bias, void* c, const Extra&);
   PackedWeight (*matmul_weight)(const Matmul&);
   bool (*matmul_pack)(const Matmul&, const void* b, void* packed);
   // Forward: reads input, weight, bias, writes output. BackwardInput: reads weight, output, writes input.
   // BackwardWeight: reads input, output, writes weight and bias. packed, if not null, is the weight as packed by
   // convolution_pack.
-  bool (*convolution)(const Convolution&, void* input, void* weight, void* bias, void* output, const void* packed);
+  bool (*convolution)(const Convolution&, void* input, void* weight, void* bias, void* output, const void* packed,
+                      const Extra&);
   // Bytes of the weight in the order of Forward and BackwardInput; 0: they use the plain order.
   size_t (*convolution_weight_bytes)(const Convolution&);
   bool (*convolution_pack)(const Convolution&, const void* weight, void* packed);

@@ -1,6 +1,6 @@
 // Convolutions. oneDNN chooses its preferred layouts; inputs and results in other layouts are reordered here, at memory
 // speed. Channels-last tensors are used directly.
-#include "cpu/onednn/module.h"
+#include "cpu/onednn/after.h"
 
 namespace strata::onednn {
 namespace {
@@ -25,6 +25,7 @@ struct Entry {
   dnnl::primitive primitive;
   Side input, weight, output;
   dnnl::memory bias, scratch;
+  Afterwards after;
   size_t scratch_bytes = 0, reorder_bytes = 0;
   bool slow = true;
 };
@@ -64,23 +65,30 @@ void finish(Entry& e, const PD& pd, const Desc& input, const Desc& weight, const
 
 Entry make(const Convolution& c) {
   const int n = c.spatial + 2, w = n + (c.groups > 1);
-  const auto type = type_of(c.type);
+  const After& after = c.after;
+  const auto type = type_of(after.bytes ? after.input_type : c.type),
+             result_type = after.bytes ? type_of(after.result_type) : type;
   Entry e;
   e.input.user = Desc(dims(c.input, n), type, dims(c.input_stride, n));
-  const auto weight_type = c.wide_weight ? type_of(Type::F32) : type;
+  const auto weight_type = c.wide_weight ? type_of(Type::F32) : after.bytes ? type_of(Type::S8) : type;
   e.weight.user = Desc(dims(c.weight, w), weight_type, dims(c.weight_stride, w));
-  e.output.user = Desc(dims(c.output, n), type, dims(c.output_stride, n));
+  e.output.user = Desc(dims(c.output, n), result_type, dims(c.output_stride, n));
   const bool last = channels_last(c.input, c.input_stride, n) && channels_last(c.output, c.output_stride, n) &&
                     c.input[1] > 1 && c.output[1] > 1;
   const auto any = dnnl::memory::format_tag::any;
-  const Desc input = last ? e.input.user : Desc(dims(c.input, n), type, any), weight(dims(c.weight, w), type, any),
+  const Desc input = last ? e.input.user : Desc(dims(c.input, n), type, any),
+             weight(dims(c.weight, w), after.bytes ? weight_type : type, any),
              weight_result(dims(c.weight, w), weight_type, any),
-             output = last ? e.output.user : Desc(dims(c.output, n), type, any);
+             output = last ? e.output.user : Desc(dims(c.output, n), result_type, any);
   const int64_t channels = c.output[1];
-  const Desc bias = c.bias ? Desc({channels}, type, dnnl::memory::format_tag::a) : Desc();
+  const auto bias_type = after.bytes ? type_of(Type::F32) : type;
+  const Desc bias = c.bias ? Desc({channels}, bias_type, dnnl::memory::format_tag::a) : Desc();
   if (c.bias) e.bias = dnnl::memory(bias, engine(), nullptr);
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (after.any() && !last) {
+    e.slow = true;  // what follows the sums is in the order of the result, which only channels-last tensors determine
+    return e;
+  }
+  const dnnl::primitive_attr attributes = e.after.attributes(after, output, channels, c.groups > 1 ? 3 : 1);
   Dims dilation = dims(c.dilation, c.spatial);
   for (auto& d : dilation) --d;  // oneDNN counts the holes
   const Dims stride = dims(c.stride, c.spatial), left = dims(c.pad_left, c.spatial),
@@ -118,6 +126,7 @@ Entry& find(const Convolution& c, int threads) {
   k.bias = c.bias;
   k.wide_weight = c.wide_weight;
   k.groups = c.groups;
+  k.after = c.after;
   const auto copy = [](int64_t* to, const int64_t* from, int count) { std::copy_n(from, count, to); };
   copy(k.input, c.input, 6);
   copy(k.weight, c.weight, 6);
@@ -188,7 +197,8 @@ bool convolution_pack(const Convolution& c, const void* weight, void* packed) {
   });
 }
 
-bool convolution(const Convolution& c, void* input, void* weight, void* bias, void* output, const void* packed) {
+bool convolution(const Convolution& c, void* input, void* weight, void* bias, void* output, const void* packed,
+                 const Extra& extra) {
   return guarded([&] {
     const Threads threads;
     Entry& e = find(c, threads.count());
@@ -204,7 +214,7 @@ bool convolution(const Convolution& c, void* input, void* weight, void* bias, vo
     for (Side* s : sides) bytes += s->same || ready(s) ? 0 : rounded(s->inner.get_size());
     const Block block(bytes);
     auto* free = static_cast<std::byte*>(block.get());
-    dnnl_exec_arg_t args[5];
+    dnnl_exec_arg_t args[5 + Afterwards::kMost];
     int count = 0;
     for (int i = 0; i < 3; ++i) {
       Side& s = *sides[i];
@@ -226,6 +236,7 @@ bool convolution(const Convolution& c, void* input, void* weight, void* bias, vo
       e.scratch.set_data_handle(free);
       args[count++] = {DNNL_ARG_SCRATCHPAD, e.scratch.get()};
     }
+    count = e.after.arguments(args, count, extra);
     dnnl::error::wrap_c_api(dnnl_primitive_execute(e.primitive.get(), stream().get(), count, args),
                             "oneDNN convolution failed");
     for (int i = 0; i < 3; ++i)

@@ -2,7 +2,7 @@
 #include <mutex>
 #include <vector>
 
-#include "cpu/onednn/module.h"
+#include "cpu/onednn/after.h"
 
 namespace strata::onednn {
 namespace {
@@ -20,7 +20,8 @@ struct Entry {
   const char* reason = nullptr;  // why it is not used
   bool weight_known = false;
   PackedWeight weight;  // needed by every call of a linear layer
-  dnnl_exec_arg_t args[5];
+  Afterwards after;
+  dnnl_exec_arg_t args[5 + Afterwards::kMost];
   int count = 0;
 };
 
@@ -57,12 +58,13 @@ dnnl::memory::desc describe(const int64_t* size, const int64_t* stride, int ndim
 }
 
 Entry make(const Matmul& m) {
+  Entry e;
   const auto a = describe(m.a_size, m.a_stride, m.ndim, m.a_type), c = describe(m.c_size, m.c_stride, m.ndim, m.c_type);
   auto b = m.packed
              ? dnnl::memory::desc({m.b_size, m.b_size + m.ndim}, type_of(m.b_type), dnnl::memory::format_tag::any)
              : describe(m.b_size, m.b_stride, m.ndim, m.b_type);
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const int64_t columns = m.c_size[m.ndim - 1];
+  dnnl::primitive_attr attributes = e.after.attributes(m.after, c, columns, 1 << (m.ndim - 1));
   dnnl::post_ops after;
   if (m.alpha != 1) after.append_eltwise(dnnl::algorithm::eltwise_linear, m.alpha, 0);
   if (m.beta != 0) after.append_sum(m.beta);
@@ -76,11 +78,10 @@ Entry make(const Matmul& m) {
     }
     size[m.ndim - 1] = m.c_size[m.ndim - 1];
     stride[m.ndim - 1] = 1;
-    bias = describe(size, stride, m.ndim, m.c_type);
+    bias = describe(size, stride, m.ndim, m.after.bytes ? Type::F32 : m.c_type);
   }
   const auto pd = m.bias ? dnnl::matmul::primitive_desc(engine(), a, b, bias, c, attributes)
                          : dnnl::matmul::primitive_desc(engine(), a, b, c, attributes);
-  Entry e;
   e.reason = is_long_batch(m)   ? "oneDNN gets long sums of several matrices wrong"
              : is_shared_sum(m) ? kDependsOnThreads
                                 : why_not(pd.impl_info_str());
@@ -119,6 +120,7 @@ Entry& find(const Matmul& m, int threads) {
   w.packed = m.packed;
   w.alpha = m.alpha;
   w.beta = m.beta;
+  w.after = m.after;
   for (int d = 0; d < m.ndim; ++d) {
     w.a_size[d] = m.a_size[d];
     w.b_size[d] = m.b_size[d];
@@ -157,7 +159,7 @@ const char* matmul_ready(const Matmul& m) {
   return reason;
 }
 
-bool matmul(const Matmul& m, const void* a, const void* b, const void* bias, void* c) {
+bool matmul(const Matmul& m, const void* a, const void* b, const void* bias, void* c, const Extra& extra) {
   return guarded([&] {
     const Threads threads;
     Entry& e = find(m, threads.count());
@@ -167,7 +169,8 @@ bool matmul(const Matmul& m, const void* a, const void* b, const void* bias, voi
     if (m.bias) dnnl_memory_set_data_handle(e.bias.get(), const_cast<void*>(bias));
     const Block scratch(e.scratch_bytes);
     if (e.scratch_bytes) dnnl_memory_set_data_handle(e.scratch.get(), scratch.get());
-    dnnl::error::wrap_c_api(dnnl_primitive_execute(e.primitive.get(), stream().get(), e.count, e.args),
+    const int count = e.after.arguments(e.args, e.count, extra);
+    dnnl::error::wrap_c_api(dnnl_primitive_execute(e.primitive.get(), stream().get(), count, e.args),
                             "oneDNN matmul failed");
   });
 }

@@ -119,11 +119,12 @@ template <class F> bool guarded(F f) {
 }
 
 const char* matmul_ready(const Matmul&);
-bool matmul(const Matmul&, const void* a, const void* b, const void* bias, void* c);
+bool matmul(const Matmul&, const void* a, const void* b, const void* bias, void* c, const Extra&);
 PackedWeight matmul_weight(const Matmul&);
 bool matmul_pack(const Matmul&, const void* b, void* packed);
 const char* convolution_ready(const Convolution&);
-bool convolution(const Convolution&, void* input, void* weight, void* bias, void* output, const void* packed);
+bool convolution(const Convolution&, void* input, void* weight, void* bias, void* output, const void* packed,
+                 const Extra&);
 size_t convolution_weight_bytes(const Convolution&);
 bool convolution_wants_channels_last(const Convolution&);
 bool convolution_pack(const Convolution&, const void* weight, void* packed);

@@ -219,6 +219,8 @@ template <auto describe> void add_device_kernels(OpRecord& op) {
 }
 }  // namespace
 
+ConvShape convolution_shape(const Args& given) { return shape_of("convolution", args::convolution(given)); }
+
 cuda::ConvCall convolution_call(const Call& c) {
   const args::convolution a(c);
   const Sides s(c);

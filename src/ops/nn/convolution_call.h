@@ -5,5 +5,6 @@
 namespace strata {
 
 cuda::ConvCall convolution_call(const Call& c);
+ConvShape convolution_shape(const Args& args);  // its geometry
 
 }  // namespace strata
