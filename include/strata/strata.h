@@ -58,6 +58,7 @@
 #include "strata/tensor_methods.h"
 #include "system/devices/devices.h"
 #include "system/doctor/doctor.h"
+#include "system/explain/journey.h"
 #include "system/trace/trace.h"
 #include "tensor/generator.h"
 #include "tensor/std_complex.h"

@@ -18,7 +18,6 @@ from ._C import (
     device,
     dtype,
     empty_cache,
-    explain,
     float8_e4m3fn,
     float8_e5m2,
     float16,
@@ -108,6 +107,7 @@ from ._autocast_state import (  # noqa: E402
 from ._compile import compile  # noqa: E402
 from ._control_flow import cond, scan, while_loop  # noqa: E402
 from ._functions import *  # noqa: E402
+from ._journey import explain, explain_layers  # noqa: E402
 from ._machine import device_load, devices, doctor, dtype_table  # noqa: E402
 from .amp import autocast  # noqa: E402
 from .autograd import enable_grad, inference_mode, no_grad, set_grad_enabled  # noqa: E402

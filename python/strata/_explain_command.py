@@ -1,9 +1,11 @@
-"""`strata explain --compile model.py:Net --input 'f(8,3,32,32)'`: explains a compiled function or network. The command runs this as
+"""What `strata explain` leaves to Python: expressions, networks layer by layer, and compiled functions. The command runs this as
 python3 -m strata._explain_command."""
 
 import argparse
+import ast
 import importlib.util
 import pathlib
+import re
 import sys
 
 EXAMPLE = "Example: strata explain --compile model.py:Net --input 'f(8,3,32,32)' --html net.html"
@@ -13,17 +15,17 @@ class UserError(Exception):
     pass
 
 
-def loaded(target):
-    """The object that `path.py:name` names; a class or a function without parameters is called."""
+def loaded(target, option):
+    """The object that `path.py:name` names; a class is called."""
     path, _, name = target.rpartition(":")
     if not path or not name:
-        raise UserError(f"--compile {target!r}: expected a file and a name in it, such as model.py:Net")
+        raise UserError(f"{option}{target!r}: expected a file and a name in it, such as model.py:Net")
     file = pathlib.Path(path)
     if not file.is_file():
-        raise UserError(f"--compile {target!r}: there is no file {path!r}")
+        raise UserError(f"{option}{target!r}: there is no file {path!r}")
     spec = importlib.util.spec_from_file_location(file.stem, file)
     if spec is None or spec.loader is None:
-        raise UserError(f"--compile {target!r}: {path!r} is no Python file; its name must end in .py")
+        raise UserError(f"{option}{target!r}: {path!r} is no Python file; its name must end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
     sys.path.insert(0, str(file.resolve().parent))
@@ -32,27 +34,29 @@ def loaded(target):
     for part in name.split("."):
         if not hasattr(found, part):
             names = ", ".join(n for n in vars(module) if not n.startswith("_")) or "nothing"
-            raise UserError(f"--compile {target!r}: {path!r} has no {name!r}; it defines {names}")
+            raise UserError(f"{option}{target!r}: {path!r} has no {name!r}; it defines {names}")
         found = getattr(found, part)
     return found() if isinstance(found, type) else found
 
 
-def inputs_of(texts, strata, device):
+def inputs_of(texts, strata, options, name="--input "):
+    """The tensors of texts such as f(8,3)."""
     from . import _C
 
     cat = next(r["index"] for r in _C._records() if r["name"] == "cat" and not r["overload"])
+    dtype = getattr(strata, options.dtype, None)
+    if not isinstance(dtype, strata.dtype):
+        raise UserError(f"--dtype {options.dtype}: there is no such dtype")
     tensors = []
     for text in texts:
         try:
-            (made,) = (
-                v for v in _C._sample(cat, f"[{text}]", strata.float32, 0).values() if isinstance(v, list | tuple)
-            )
+            (made,) = (v for v in _C._sample(cat, f"[{text}]", dtype, 0).values() if isinstance(v, list | tuple))
         except (ValueError, TypeError, RuntimeError) as error:
             raise UserError(
-                f"--input {text!r}: {error}. Expected f(8,3) for normal numbers, i10(8,3) for integers below 10, b(8) for "
+                f"{name}{text!r}: {error}. Expected f(8,3) for normal numbers, i10(8,3) for integers below 10, b(8) for "
                 "booleans, t[1, 2] for these integers"
             ) from None
-        tensors += [t.detach().to(device) for t in made]
+        tensors += [t.detach().to(options.device) for t in made]
     return tensors
 
 
@@ -63,12 +67,25 @@ def written(path, text):
         raise OSError(f"cannot write {path!r}: {error.strerror}") from error
 
 
-def run(options):
+def shown(explanation, options, text):
+    """Writes or prints an explanation."""
+    if options.html:
+        written(options.html, explanation.html())
+        if not options.json:
+            print(f"written: {options.html}")
+    if options.json:
+        print(explanation.json())
+    elif not options.html:
+        print(text())
+
+
+def network_of(target, option, options):
+    """The module or function that was named, and what calls it and maybe its gradient."""
     import strata
 
-    function, made = loaded(options.compile), inputs_of(options.input, strata, options.device)
+    function = loaded(target, option)
     if not callable(function):
-        raise UserError(f"--compile {options.compile!r} is {type(function).__name__}; expected a module or a function")
+        raise UserError(f"{option}{target!r} is {type(function).__name__}; expected a module or a function")
     if isinstance(function, strata.nn.Module):
         function = function.to(options.device)
         if not options.backward:
@@ -87,30 +104,90 @@ def run(options):
         return None
 
     call.__wrapped__ = function  # whose modules are named
-    call.__qualname__ = options.compile.rpartition(":")[2]
+    call.__qualname__ = target.rpartition(":")[2]
+    return function, call
+
+
+def explain_compiled(options):
+    import strata
+
+    made = inputs_of(options.input, strata, options)
+    _, call = network_of(options.compile, "--compile ", options)
     compiled = strata.compile(call, replay=options.replay)
     if not hasattr(compiled, "explain"):
         raise UserError("STRATA_COMPILE=0 is set, so nothing is compiled")
     for _ in range(max(options.calls, 1) if options.replay else 1):  # the first call also fills caches
         compiled(*made)
     explanation = compiled.explain(*made)
-    if options.html:
-        written(options.html, explanation.html())
-        if not options.json:
-            print(f"written: {options.html}")
-    if options.json:
-        print(explanation.json())
-    elif not options.html:
-        print(explanation.report())
+    shown(explanation, options, explanation.report)
+
+
+def explain_network(options):
+    import strata
+
+    from ._explain_network import explain_layers
+
+    made = inputs_of(options.input, strata, options)
+    function, call = network_of(options.network, "", options)
+    if not isinstance(function, strata.nn.Module):
+        raise UserError(f"{options.network!r} is no module; write an expression, or use --compile for functions")
+    explanation = explain_layers(function, lambda: call(*made), title=call.__qualname__, device=options.device)
+    shown(explanation, options, lambda: str(explanation))
+
+
+class _Samples(ast.NodeTransformer):
+    """Replaces f(3,4) and the other letters of sample tensors by names of tensors."""
+
+    LETTERS = re.compile(r"[fpuozwsmb]|i\d+|q\d+")
+
+    def __init__(self):
+        self.texts = []
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        name = node.func
+        if not (isinstance(name, ast.Name) and self.LETTERS.fullmatch(name.id)) or node.keywords:
+            return node
+        try:
+            sizes = [ast.literal_eval(a) for a in node.args]
+        except ValueError:
+            return node
+        if not all(type(size) is int for size in sizes):
+            return node
+        self.texts.append(f"{name.id}({','.join(map(str, sizes))})")
+        return ast.copy_location(ast.Name(f"_sample_{len(self.texts) - 1}", ast.Load()), node)
+
+
+def explain_expression(options):
+    import strata
+
+    from ._journey import follow
+
+    samples = _Samples()
+    try:
+        tree = ast.fix_missing_locations(samples.visit(ast.parse(options.expression, mode="eval")))
+        code = compile(tree, "<expression>", "eval")
+    except (SyntaxError, ValueError) as error:
+        raise UserError(f"{options.expression!r} is no expression: {error}") from None
+    tensors = inputs_of(samples.texts, strata, options, "")
+    if options.backward:
+        tensors = [t.requires_grad_() if t.is_floating_point() else t for t in tensors]
+    names = {k: v for k, v in vars(strata).items() if not k.startswith("_")}
+    names |= {"strata": strata, "F": strata.nn.functional} | {f"_sample_{i}": t for i, t in enumerate(tensors)}
+    if not any(isinstance(n, ast.Call | ast.BinOp | ast.UnaryOp | ast.Compare | ast.Subscript) for n in ast.walk(tree)):
+        raise UserError(f"{options.expression!r} computes nothing")
+    journey = follow(lambda: eval(code, names), title=options.expression, backward=options.backward)
+    shown(journey, options, lambda: str(journey))
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(
-        prog="strata explain", description="Explains a compiled function or network.", epilog=EXAMPLE
+        prog="strata explain", description="Explains an expression, a network or a compiled function.", epilog=EXAMPLE
     )
-    parser.add_argument(
-        "--compile", required=True, metavar="FILE:NAME", help="a module, a class of modules, or a function"
-    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--compile", metavar="FILE:NAME", help="a module, a class of modules, or a function, compiled")
+    what.add_argument("--network", metavar="FILE:NAME", help="a module or a class of modules, layer by layer")
+    what.add_argument("--expression", help="such as f(3,4) @ f(4)")
     parser.add_argument(
         "--input", action="append", default=[], metavar="SAMPLE", help="such as f(8,3,32,32); once per argument"
     )
@@ -120,11 +197,17 @@ def main(arguments=None):
     parser.add_argument("--replay", action="store_true", help="compile with replay=True")
     parser.add_argument("--calls", type=int, default=4, help="calls before the one that is explained, with --replay")
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32", help="of the f(..) tensors")
     parser.add_argument("--json", action="store_true", help="machine-readable output")
     parser.add_argument("--html", metavar="FILE", help="write a page")
     options = parser.parse_args(arguments)
     try:
-        run(options)
+        if options.compile:
+            explain_compiled(options)
+        elif options.network:
+            explain_network(options)
+        else:
+            explain_expression(options)
     except UserError as error:
         sys.stderr.write(f"strata: {error}\n")
         return 1
@@ -134,7 +217,8 @@ def main(arguments=None):
     except BrokenPipeError:
         return 2
     except Exception as error:
-        sys.stderr.write(f"strata: {options.compile} raised {type(error).__name__}: {error}\n")
+        what = options.compile or options.network or options.expression
+        sys.stderr.write(f"strata: {what} raised {type(error).__name__}: {error}\n")
         return 1
     return 0
 

@@ -156,3 +156,25 @@ def page(e):
         f"<h2>Groups</h2><p class=muted>Green: the bytes that a group reads and writes; grey: the same ops one by one.</p>"
         f"{_drawing(e.groups)}{_groups(e)}<h2>Calls</h2>{_segments(e)}<h2>Replay</h2>{_variants(e)}</body></html>\n"
     )
+
+
+def page_of_layers(e):
+    """The page of a network, layer by layer."""
+    rows = []
+    for layer in e.layers:
+        reasons = "".join(f"<li>{escape(reason)}</li>" for reason in layer["rejected"][:20])
+        more = f"<details><summary>kernels not taken</summary><ul>{reasons}</ul></details>" if reasons else ""
+        rows.append(
+            f"<tr><td>{_code(layer['layer'] or '(network)')}<br><span class=muted>{escape(layer['module'])}</span></td>"
+            f"<td>{_code(', '.join(dict.fromkeys(layer['kernels'])))}{more}</td>"
+            f"<td class=number>{layer['us']:.1f} us{_bar(layer['share'])}</td>"
+            f"<td class=number>{escape(shown_bytes(layer['bytes']))}</td><td class=number>{layer['flops'] / 1e6:.3g}</td>"
+            f"<td>{escape(layer['bound'])}</td></tr>"
+        )
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+        f'<link rel="icon" href="data:,"><title>{escape(e.title)}</title><style>{_STYLE}</style></head><body><h1>{escape(e.title)}</h1>'
+        f"<div class=facts>{_fact('device', e.device)}{_fact('time', f'{e.us:.1f} us', e.clock)}{_fact('layers', len(e.layers))}</div>"
+        f"<p>{escape(e.advice)}</p><div class=wide><table><tr><th>layer<th>kernels<th>time<th>bytes<th>MFLOP<th>bound</tr>"
+        f"{''.join(rows)}</table></div></body></html>"
+    )

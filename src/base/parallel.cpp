@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/region.h"
 #include "base/thread_team.h"
+#include "base/trace.h"
 
 namespace strata {
 namespace {
@@ -45,6 +46,15 @@ struct Loop {
     }
   }
 };
+
+void describe(tracing::Span& span, int64_t threads, int64_t pieces) {
+  if (!span.active()) [[likely]]
+    return;
+  static constexpr tracing::Key kThreads{"threads", tracing::Key::Kind::Integer},
+    kPieces{"pieces", tracing::Key::Kind::Integer};
+  span.fact(kThreads, threads);
+  span.fact(kPieces, pieces);
+}
 
 struct TeamWork {
   void (*body)(void*, int, int, TeamBarrier&);
@@ -97,7 +107,10 @@ void detail::run_team(int most, void (*body)(void*, int, int, TeamBarrier&), voi
     const Inside inside;
     w.body(w.context, index, members, w.barrier);
   };
-  if (threads <= 1 || !run_on_team(threads, true, enter, &work)) body(context, 0, 1, work.barrier);
+  if (threads <= 1) return body(context, 0, 1, work.barrier);
+  tracing::Span span(tracing::Layer::Runtime, "parallel_team");
+  describe(span, threads, threads);
+  if (!run_on_team(threads, true, enter, &work)) body(context, 0, 1, work.barrier);
 }
 
 namespace {
@@ -135,6 +148,8 @@ void detail::run_parallel(int64_t n, int64_t grain, void (*body)(void*, int64_t,
   int64_t piece = (n + threads - 1) / threads;
   // Pieces of elements begin at a cache line, which two threads would otherwise share, and vectors at their own size.
   if (piece >= kLongPiece) piece = (piece + kAligned - 1) / kAligned * kAligned;
+  tracing::Span span(tracing::Layer::Runtime, "parallel_for");
+  describe(span, threads, (n + piece - 1) / piece);
   Loop loop{n, piece, body, context, {}, nullptr};
   const auto enter = [](void* p, int index, int) { static_cast<Loop*>(p)->run(index); };
   if (!run_on_team(static_cast<int>(threads), false, enter, &loop)) return body(context, 0, n);

@@ -1,4 +1,4 @@
-// `strata explain`: runs one op and shows all layers, the kernels considered and why, and the time of each span.
+// `strata explain`: follows one call through all layers. Expressions and networks are explained by Python.
 #include <fmt/core.h>
 
 #include <unistd.h>
@@ -10,20 +10,21 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "autograd/autograd.h"
-#include "base/trace.h"
+#include "base/file.h"
 #include "cli/commands.h"
 #include "cli/sample_call.h"
+#include "strata/ops.h"
+#include "system/explain/journey.h"
 
 namespace strata::cli {
 namespace {
 
 struct Options : SampleOptions {
-  bool backward = false, json = false, replay = false;
+  bool backward = false, json = false, replay = false, list = false;
   std::string compile, html;
-  std::vector<std::string> inputs;
+  std::vector<std::string> inputs, shapes;
   int calls = 4;
 };
 
@@ -37,21 +38,20 @@ void offer_own_package() {
   setenv("PYTHONPATH", (given && *given ? given + (":" + folder.string()) : folder.string()).c_str(), 1);
 }
 
-// A compiled function of a Python file: Python explains it, in place of this process.
-int explain_compiled(const Options& o) {
+// What Python has to explain, in place of this process: `what` is one of the options of strata._explain_command.
+int explain_in_python(const Options& o, const std::string& what, const std::string& value) {
   constexpr const char* kRun =
     "import importlib.util, runpy, sys\n"
     "if not importlib.util.find_spec('strata'):\n"
-    "    print(f'strata: explain --compile: {sys.executable} has no package strata; set STRATA_PYTHON to a Python that "
-    "'\n"
+    "    print(f'strata: explain: {sys.executable} has no package strata; set STRATA_PYTHON to a Python that '\n"
     "          'has it, or PYTHONPATH to its folder', file=sys.stderr)\n"
     "    sys.exit(2)\n"
     "runpy.run_module('strata._explain_command', run_name='__main__', alter_sys=True)\n";
   const char* chosen = std::getenv("STRATA_PYTHON");
   const std::string python = chosen && *chosen ? chosen : "python3";
   offer_own_package();
-  std::vector<std::string> words = {
-    python, "-c", kRun, "--compile", o.compile, "--device", o.device, "--calls", std::to_string(o.calls)};
+  std::vector<std::string> words = {python, "-c", kRun, what + "=" + value, "--device", o.device, "--dtype", o.dtype};
+  words.insert(words.end(), {"--calls", std::to_string(o.calls)});
   for (const std::string& input : o.inputs) words.push_back("--input=" + input);
   if (o.backward) words.emplace_back("--backward");
   if (o.replay) words.emplace_back("--replay");
@@ -63,105 +63,92 @@ int explain_compiled(const Options& o) {
   std::signal(SIGPIPE, SIG_DFL);
   execvp(python.c_str(), list.data());
   fail(ErrorKind::Io,
-       fmt::format("explain --compile: cannot run '{}': {}; set STRATA_PYTHON to the Python that has the "
-                   "package strata",
-                   python, std::strerror(errno)));
+       fmt::format("explain: cannot run '{}': {}; set STRATA_PYTHON to the Python that has the package strata", python,
+                   std::strerror(errno)));
 }
 
-void print_spans(const tracing::Recording& recording) {
-  std::vector<tracing::Event> events = recording.events;
-  std::stable_sort(events.begin(), events.end(), [](const auto& a, const auto& b) {
-    return a.begin_ns != b.begin_ns ? a.begin_ns < b.begin_ns : a.end_ns > b.end_ns;
-  });
-  std::vector<int64_t> open;
-  for (const tracing::Event& e : events) {
-    while (!open.empty() && e.begin_ns >= open.back()) open.pop_back();
-    const std::string label = fmt::format("{}{}: {} {}", std::string(2 * open.size() + 2, ' '),
-                                          tracing::name_of(e.layer), e.name, recording.detail(e));
-    fmt::print("{:<72} {:>10.2f} us\n", label, static_cast<double>(e.end_ns - e.begin_ns) / 1e3);
-    open.push_back(e.end_ns);
+// f(shape) for each tensor that the op needs; the last shape serves all that follow.
+std::string arguments_of(const Options& o) {
+  std::string text;
+  for (const OpRecord* op : all_ops()) {
+    if (!is_called(*op, o.op)) continue;
+    size_t tensors = 0;
+    for (uint32_t i = 0; i < op->required; ++i) tensors += op->params[i].type == ParamType::Tensor;
+    if (tensors == 0) continue;
+    for (size_t i = 0; i < tensors; ++i)
+      text += fmt::format("{}f({})", i ? ", " : "", o.shapes[std::min(i, o.shapes.size() - 1)]);
+    return text;
   }
+  fail(ErrorKind::Value, fmt::format("--shape: {} takes no tensors; give its arguments as text", o.op));
 }
 
-int explain(const Options& o) {
-  if (!o.compile.empty()) return explain_compiled(o);
-  STRATA_CHECK(!o.op.empty(), Value,
-               "explain: name an op, such as add, or a compiled function with --compile model.py:Net");
+int explain_op(Options o) {
+  STRATA_CHECK(o.shapes.empty() || o.args.empty(), Value, "--shape: the arguments '{}' have shapes already", o.args);
+  if (!o.shapes.empty()) o.args = arguments_of(o);
   const SampleCall call_of(o);
   const OpRecord& op = *call_of.op;
   if (o.backward)
     for (const Tensor& t : call_of.sample->tensors)
       if (is_floating(t.dtype())) Tensor(t).set_requires_grad(true);
-  const auto run = [&] { return call_of.run(); };
-  run();  // warm-up
-  Explanation seen;
-  {
-    Scoped<Explanation*> look(thread_state.explain, &seen);
-    run();
-  }
-  tracing::start();
-  const std::vector<Tensor> outs = run();
-  if (o.backward) {
+  std::vector<Tensor> ones;  // made by the first of two calls
+  const auto run = [&] {
+    std::vector<Tensor> outs = call_of.run();
+    if (!o.backward) return outs;
     STRATA_CHECK(!outs.empty() && outs[0].requires_grad(), Runtime,
                  "{} of these arguments has no gradient; leave out --backward", op.name);
-    autograd::backward(outs[0], call(find_op("full"), [&] {
-                         Args args = find_op("full").defaults;
-                         args[0] = Value(IntList(outs[0].shape()));
-                         args[1] = Value(1.0);
-                         args[2] = Value(outs[0].dtype());
-                         return args;
-                       }()));
+    if (ones.empty()) ones.push_back(ones_like(outs[0].detach()));
+    autograd::backward(outs[0], ones[0]);
+    return outs;
+  };
+  const journey::Journey j = journey::follow(run, o.args.empty() ? op.name : fmt::format("{}({})", op.name, o.args));
+  if (!o.html.empty()) {
+    write_file(o.html, j.to_html());
+    if (!o.json) fmt::print("written: {}\n", o.html);
   }
-  const tracing::Recording recording = tracing::stop();
+  if (o.json) fmt::print("{}\n", j.to_json());
+  else if (o.html.empty()) fmt::print("{}", j.to_text());
+  return 0;
+}
 
-  if (o.json) {
-    nlohmann::json kernels = nlohmann::json::array(), spans = nlohmann::json::array();
-    for (const auto& line : seen.lines)
-      kernels.push_back({{"op", line.op->name},
-                         {"kernel", line.kernel->name},
-                         {"facts", facts_of(*line.kernel)},
-                         {"reason", verdict(line)},
-                         {"workspace", line.workspace}});
-    for (const auto& e : recording.events)
-      spans.push_back({{"layer", tracing::name_of(e.layer)},
-                       {"name", e.name},
-                       {"detail", recording.detail(e)},
-                       {"id", e.id},
-                       {"begin_ns", e.begin_ns},
-                       {"end_ns", e.end_ns}});
-    fmt::print("{}\n", nlohmann::json{{"schema", op.schema}, {"kernels", kernels}, {"spans", spans}}.dump(2));
+int explain(const Options& o) {
+  if (o.list) {
+    fmt::print("{}", journey::list_kernels(o.json));
     return 0;
   }
-  fmt::print("{}\n", op.schema);
-  if (op.has_inplace) fmt::print("{}\n", schema_of(op, Form::InPlace));
-  if (op.has_out && op.outputs) fmt::print("{}\n", schema_of(op, Form::Out));
-  fmt::print("  {}\n\nkernels considered, fastest first\n", op.text);
-  for (const auto& line : seen.lines)
-    fmt::print("  {:<20} {:<24} {:<30} {}\n", line.op->name, line.kernel->name, facts_of(*line.kernel), verdict(line));
-  fmt::print("\nspans of one call\n");
-  print_spans(recording);
-  for (const Tensor& t : outs) fmt::print("\nresult {} {}\n", name_of(t.dtype()), to_string(t.shape()));
-  return 0;
+  if (!o.compile.empty()) return explain_in_python(o, "--compile", o.compile);
+  STRATA_CHECK(
+    !o.op.empty(), Value,
+    "explain: name an op, such as add, or write an expression, such as 'f(3) + f(3)', or name a network of a Python "
+    "file, such as model.py:Net; a compiled function with --compile model.py:Net");
+  if (o.op.find(".py:") != o.op.npos) return explain_in_python(o, "--network", o.op);
+  if (o.op.find_first_of("(+-*/@<>=[") != o.op.npos) return explain_in_python(o, "--expression", o.op);
+  return explain_op(o);
 }
 }  // namespace
 
 void add_explain(CLI::App& app, Run& run) {
   auto options = std::make_shared<Options>();
-  CLI::App* command =
-    app.add_subcommand("explain",
-                       "Run one op and show every layer it passes, which kernel ran and why; or a compiled "
-                       "network, and what was fused and why");
+  CLI::App* command = app.add_subcommand(
+    "explain",
+    "Follow one call through every layer, from the Python line to the instructions: of an op, an expression, or each "
+    "layer of a network; or a compiled network, and what was fused and why");
   add_sample_options(*command, *options, false);
+  command->add_option("--shape", options->shapes, "With an op: sizes of its tensors, e.g. 512,512; once for each")
+    ->allow_extra_args(false);
   command->add_option("--compile", options->compile, "A module or function of a Python file, e.g. model.py:Net");
-  command->add_option("--input", options->inputs, "With --compile: an argument, e.g. 'f(8,3,32,32)'; once for each")
+  command->add_option("--input", options->inputs, "Of a network: an argument, e.g. 'f(8,3,32,32)'; once for each")
     ->allow_extra_args(false);
   command->add_flag("--replay", options->replay, "With --compile: replay calls");
   command->add_option("--calls", options->calls, "With --replay: calls before the one that is explained")
     ->capture_default_str();
-  command->add_option("--html", options->html, "With --compile: write a page");
+  command->add_option("--html", options->html, "Write a page");
   command->add_flag("--backward", options->backward, "Also run the gradient");
+  command->add_flag("--list", options->list, "List every op with its kernels per back end");
   command->add_flag("--json", options->json, "Machine-readable output");
-  command->footer("Example: strata explain add 'f(512,512), f(512)' --backward");
+  command->footer(
+    "Example: strata explain add 'f(512,512), f(512)' --backward\n         strata explain 'f(64,64) @ f(64,64)' "
+    "--device vgpu\n"
+    "         strata explain model.py:Net --input 'f(128,1,28,28)'");
   command->callback([&run, options] { run = [options] { return explain(*options); }; });
 }
 

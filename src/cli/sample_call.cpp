@@ -7,13 +7,13 @@
 #include "cli/device_option.h"
 
 namespace strata::cli {
-namespace {
-
 // By its full name, an alias, or without the namespace: glu for nn.functional.glu.
 bool is_called(const OpRecord& op, const std::string& name) {
   const auto ends_so = [&](std::string_view full) { return full == name || full.ends_with("." + name); };
   return ends_so(op.name) || std::any_of(op.aliases.begin(), op.aliases.end(), ends_so);
 }
+
+namespace {
 
 // The overload whose parameters the text fits.
 const OpRecord& choose_record(const SampleOptions& o, std::unique_ptr<Sample>& sample) {

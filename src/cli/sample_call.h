@@ -12,6 +12,7 @@ namespace strata::cli {
 struct SampleOptions {
   std::string op, args, dtype = "float32", device = "cpu";
 };
+bool is_called(const OpRecord& op, const std::string& name);
 void add_sample_options(CLI::App& command, SampleOptions& options, bool required);
 
 struct SampleCall {

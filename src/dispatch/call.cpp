@@ -297,6 +297,24 @@ void infer(const Call& c) {
     if (!c.outs[o]->storage) c.outs[o]->allocate();
 }
 
+// The same, with a span for memory of the CPU; the allocator of devices has its own.
+[[gnu::cold, gnu::noinline]] void allocate_traced(const Call& c) {
+  for (uint32_t o = 0; o < c.op.outputs; ++o) {
+    if (c.outs[o]->storage) continue;
+    if (c.outs[o]->device.type != DeviceType::Cpu) {
+      c.outs[o]->allocate();
+      continue;
+    }
+    tracing::Span span(tracing::Layer::Runtime, "allocate");
+    const size_t before = memory_stats().system_allocations;
+    c.outs[o]->allocate();
+    span.fact(tracing::key::bytes, bytes_of(*c.outs[o]));
+    span.fact(tracing::key::pool_hit, memory_stats().system_allocations == before);
+    if (c.outs[o]->storage)
+      span.fact(tracing::key::address, static_cast<int64_t>(reinterpret_cast<uintptr_t>(c.outs[o]->storage->data)));
+  }
+}
+
 void run_view(const OpRecord& op, const Args& args, Tensor* outs) {
   Results results{outs, nullptr};
   op.view_fn(args, results);
@@ -392,7 +410,10 @@ Value recorded_value(const OpRecord& op, const Args& args) {
     if (!promising.load(std::memory_order_relaxed) || !defer(c)) [[likely]] {
       if (devices_in_use) [[unlikely]] {  // the allocator records the op
         Scoped running(thread_state.op, &op);
-        allocate(c);
+        if (span.active()) allocate_traced(c);
+        else allocate(c);
+      } else if (span.active()) [[unlikely]] {
+        allocate_traced(c);
       } else {
         allocate(c);
       }

@@ -406,10 +406,11 @@ bool init(PyObject* module) {
   if (!init_types(module) || !init_tensor_type(module) || !init_op_type(module) || !init_overrides(module) ||
       !init_replay(module) || !init_autograd(module) || !init_kernels(module))
     return false;
-  for (PyMethodDef* table : {conversion_functions, autograd_functions, dlpack_functions, file_functions,
-                             optim_functions, value_functions, device_functions, device_memory_functions,
-                             autocast_functions, kernel_functions, gemm_functions, library_functions, inline_functions,
-                             sparse_functions, graph_functions, system_functions, trace_functions, onnx_functions, engine_functions})
+  for (PyMethodDef* table :
+       {conversion_functions, autograd_functions, dlpack_functions,        file_functions,     optim_functions,
+        value_functions,      device_functions,   device_memory_functions, autocast_functions, kernel_functions,
+        gemm_functions,       library_functions,  inline_functions,        sparse_functions,   graph_functions,
+        system_functions,     trace_functions,    explain_functions,       onnx_functions,     engine_functions})
     if (PyModule_AddFunctions(module, table) < 0) return false;
   ops_dict = make_ops();
   return ops_dict && PyModule_AddObjectRef(module, "ops", ops_dict) == 0 && bind_operators(ops_dict) &&

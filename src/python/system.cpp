@@ -1,5 +1,6 @@
 // strata.doctor and strata.devices: what the machine has and what is wrong with it, as JSON for the Python package to read.
 #include "python/system.h"
+#include "python/texts.h"
 
 #include "system/devices/devices.h"
 #include "system/doctor/doctor.h"
@@ -29,10 +30,6 @@ std::map<std::string, std::string> dict_of_texts(PyObject* dict) {
     out[key] = value;
   }
   return out;
-}
-
-PyObject* text_of(const std::string& s) {
-  return need(PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "replace"));
 }
 
 // _doctor(sections, torch, probes, device, root, environment, packages, architectures, seconds): JSON, text, script

@@ -4,6 +4,6 @@
 
 namespace strata::python {
 
-extern PyMethodDef system_functions[];
+extern PyMethodDef system_functions[], explain_functions[];
 
 }  // namespace strata::python

@@ -1,7 +1,11 @@
 // strata.trace: starts and ends recordings, and gives their contents to Python.
 #include "python/trace.h"
 
+#include <map>
+#include <set>
+
 #include "python/capsule.h"
+#include "python/texts.h"
 #include "system/trace/trace.h"
 
 namespace strata::python {
@@ -12,10 +16,6 @@ template <> constexpr const char* kCapsule<tracing::Trace> = "strata.trace";
 template <> constexpr const char* kCapsule<OwnedSpan> = "strata.span";
 
 namespace {
-
-PyObject* shown_text(std::string_view s) {
-  return need(PyUnicode_DecodeUTF8(s.data(), static_cast<Py_ssize_t>(s.size()), "replace"));
-}
 
 PyObject* start(PyObject*, PyObject* bytes) {
   return guarded([&] {
@@ -45,28 +45,44 @@ PyObject* value_of(const Fact& f) {
     case Key::Kind::Integer: return PyLong_FromLongLong(f.integer);
     case Key::Kind::Number: return PyFloat_FromDouble(f.number);
     case Key::Kind::Text:
-    case Key::Kind::Copied: return shown_text(f.text);
+    case Key::Kind::Copied: return text_of(f.text);
     case Key::Kind::Tensor: break;
   }
   Object sizes(need(PyTuple_New(static_cast<Py_ssize_t>(f.sizes.size()))));
   for (size_t i = 0; i < f.sizes.size(); ++i)
     PyTuple_SET_ITEM(sizes.get(), static_cast<Py_ssize_t>(i), need(PyLong_FromLongLong(f.sizes[i])));
-  return Py_BuildValue("(NN)", shown_text(f.text), sizes.release());
+  return Py_BuildValue("(NN)", text_of(f.text), sizes.release());
 }
 
-// _trace_events(trace): a dict per span, in the order of their ends; facts are a list of pairs, since keys may repeat.
+// For each launch the span of its kernel on the device, of all ids.
+std::map<uint32_t, int32_t> device_spans(const tracing::Trace& t) {
+  std::set<uint64_t> ids;
+  for (const tracing::Event& e : t.recording().events)
+    if (e.layer == Layer::Device) ids.insert(e.id);
+  std::map<uint32_t, int32_t> found;
+  for (const uint64_t id : ids)
+    for (const auto& [launch, device] : t.launches(id)) found[launch] = device;
+  return found;
+}
+
+// _trace_events(trace): a dict per span, in the order of their ends; facts are a list of pairs, since keys may repeat. `parent` and
+// `kernel` (of a launch: on the device) are numbers of events, or -1; `flops` is 0 if it is not known.
 PyObject* events(PyObject*, PyObject* handle) {
   return guarded([&] {
     const tracing::Trace& t = inside<tracing::Trace>(handle);
     Object list(need(PyList_New(0)));
-    for (const tracing::Event& e : t.recording().events) {
+    const std::map<uint32_t, int32_t> on_device = device_spans(t);
+    for (size_t i = 0; i < t.recording().events.size(); ++i) {
+      const tracing::Event& e = t.recording().events[i];
+      const auto kernel = on_device.find(static_cast<uint32_t>(i));
       Object facts(need(PyList_New(0)));
       for (const Fact& f : t.recording().facts(e)) append(facts, Py_BuildValue("(sN)", f.key->name, need(value_of(f))));
-      append(list,
-             Py_BuildValue("{s:s,s:N,s:N,s:N,s:K,s:L,s:L,s:I}", "layer", tracing::name_of(e.layer), "name",
-                           shown_text(e.name), "detail", shown_text(t.recording().detail(e)), "facts", facts.release(), "id",
-                           static_cast<unsigned long long>(e.id), "begin_ns", static_cast<long long>(e.begin_ns),
-                           "end_ns", static_cast<long long>(e.end_ns), "thread", e.thread));
+      append(list, Py_BuildValue(
+                     "{s:s,s:N,s:N,s:N,s:K,s:L,s:L,s:I,s:i,s:i,s:L}", "layer", tracing::name_of(e.layer), "name",
+                     text_of(e.name), "detail", text_of(t.recording().detail(e)), "facts", facts.release(), "id",
+                     static_cast<unsigned long long>(e.id), "begin_ns", static_cast<long long>(e.begin_ns), "end_ns",
+                     static_cast<long long>(e.end_ns), "thread", e.thread, "parent", t.parent(i), "kernel",
+                     kernel == on_device.end() ? -1 : kernel->second, "flops", static_cast<long long>(t.flops(i))));
     }
     return list.release();
   });
@@ -80,7 +96,7 @@ PyObject* rows(PyObject*, PyObject* args) {
     Object list(need(PyList_New(0)));
     for (const tracing::Row& r : inside<tracing::Trace>(handle).rows(by))
       append(list,
-             Py_BuildValue("{s:N,s:K,s:L,s:L,s:L,s:L}", "key", shown_text(r.key), "calls",
+             Py_BuildValue("{s:N,s:K,s:L,s:L,s:L,s:L}", "key", text_of(r.key), "calls",
                            static_cast<unsigned long long>(r.calls), "total_ns", static_cast<long long>(r.total_ns),
                            "self_ns", static_cast<long long>(r.self_ns), "device_ns",
                            static_cast<long long>(r.device_ns), "bytes", static_cast<long long>(r.bytes)));
@@ -99,7 +115,7 @@ PyObject* text(PyObject*, PyObject* args) {
     const tracing::Trace& t = inside<tracing::Trace>(handle);
     const std::string_view form = what;
     const auto lines = static_cast<size_t>(most);
-    return shown_text(form == "table"  ? t.table(by, lines)
+    return text_of(form == "table"  ? t.table(by, lines)
                    : form == "tree" ? t.tree(lines)
                    : form == "html" ? t.to_html()
                                     : t.flame_svg());

@@ -83,13 +83,15 @@ TEST(Trace, OpsTheirChoicesAndTheirKernelsAreSeen) {
   tracing::start();
   const Tensor b = a + a;
   const auto r = tracing::stop();
-  ASSERT_EQ(r.events.size(), 3u);
-  EXPECT_EQ(r.events[0].layer, Layer::Dispatch);
-  EXPECT_EQ(r.events[1].layer, Layer::Kernel);
-  EXPECT_NE(r.detail(r.events[1]).find("-> float32[4], bytes 48"), std::string::npos) << r.detail(r.events[1]);
-  EXPECT_EQ(r.events[2].layer, Layer::Op);
-  EXPECT_STREQ(r.events[2].name, "add");
-  EXPECT_STREQ(r.text(r.events[0], key::kernel), r.events[1].name);
+  ASSERT_EQ(r.events.size(), 4u);
+  EXPECT_STREQ(r.events[0].name, "allocate");
+  EXPECT_EQ(r.integer(r.events[0], key::bytes, 0), 16);
+  EXPECT_EQ(r.events[1].layer, Layer::Dispatch);
+  EXPECT_EQ(r.events[2].layer, Layer::Kernel);
+  EXPECT_NE(r.detail(r.events[2]).find("-> float32[4], bytes 48"), std::string::npos) << r.detail(r.events[2]);
+  EXPECT_EQ(r.events[3].layer, Layer::Op);
+  EXPECT_STREQ(r.events[3].name, "add");
+  EXPECT_STREQ(r.text(r.events[1], key::kernel), r.events[2].name);
 }
 
 struct Twice : Function<Twice> {

@@ -6,10 +6,10 @@ import pathlib
 import re
 import subprocess
 import sys
-from html.parser import HTMLParser
 
 import pytest
 import strata
+from html_page import Page
 from strata import _C, nn
 
 F = nn.functional
@@ -90,22 +90,6 @@ def test_variants():
     assert [g["because"] for g in e.variants.graphs] == ["", "scale[0]"]
     assert " lists" in e.variants.graphs[0]["guards"]
     assert "variant 2 was made because this differed: scale[0]" in e.report() and "Variant 2" in e.html()
-
-
-class Page(HTMLParser):
-    VOID = ("meta", "br")
-
-    def __init__(self, text):
-        super().__init__()
-        self.tags, self.text, self.outside = [], "", []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        self.outside += [v for k, v in attributes if k in ("src", "href")]
-
-    def handle_data(self, data):
-        self.text += data
 
 
 def test_a_page_stands_alone_and_is_escaped():

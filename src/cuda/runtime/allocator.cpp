@@ -68,6 +68,8 @@ Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
     rest->free = true;
     pools_[small].insert(rest);
   }
+  if (span.active()) [[unlikely]]
+    span.fact(tracing::key::address, static_cast<int64_t>(b->address));
   b->requested = bytes;
   b->free = false;
   b->op = thread_state.op ? &thread_state.op->name : nullptr;

@@ -61,6 +61,13 @@ std::string Packed::unpack(const char* name) const {
   return out;
 }
 
+std::vector<const Image*> images_with(const std::string& kernel) {
+  std::vector<const Image*> found;
+  const auto [first, last] = images_by_kernel().equal_range(kernel);
+  for (auto i = first; i != last; ++i) found.push_back(i->second);
+  return found;
+}
+
 std::string ptx_of(const std::string& name) {
   const size_t dot = name.find('.');
   const std::string file = dot == std::string::npos ? "" : name.substr(0, dot), kernel = name.substr(dot + 1);

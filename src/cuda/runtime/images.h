@@ -22,8 +22,9 @@ struct Image {
   Packed machine;    // a fatbin; unpacks to nothing if no architecture was selected
 };
 
-STRATA_API const std::vector<Image>& images();  // empty: built without CUDA
-STRATA_API const char* built_architectures();   // "80 90a": architectures with machine code
+STRATA_API const std::vector<Image>& images();                     // empty: built without CUDA
+STRATA_API const char* built_architectures();                      // "80 90a": architectures with machine code
+std::vector<const Image*> images_with(const std::string& kernel);  // those that have a kernel of this name
 // The PTX of one kernel, "Add_f32", or "convolution.forward_f32" if several files have a kernel of that name. Throws
 // Value.
 STRATA_API std::string ptx_of(const std::string& kernel);

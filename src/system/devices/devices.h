@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "base/api.h"
+#include "tensor/device.h"
+#include "tensor/dtype.h"
 
 namespace strata::devices {
 
@@ -41,6 +43,9 @@ struct Info {
 
 // `measure`: also copies and multiplies, about a second per device.
 STRATA_API std::vector<Info> list(bool measure = false);
+// Bytes per second, read and written, of a copy of bytes / 2; operations per second of a large product. Measured now.
+STRATA_API double copy_rate(Device d, int64_t bytes);
+STRATA_API double product_rate(Device d, DType t);
 STRATA_API std::string to_text(const std::vector<Info>& all, bool details);
 STRATA_API std::string to_json(const std::vector<Info>& all);
 

@@ -46,10 +46,9 @@ double time_of(Device d, int repeats, const std::function<void()>& run) {
   return fastest(all, d.type == DeviceType::Cpu ? 0.15 : 0.1) / repeats;
 }
 
-double copy_speed(Device d) {
-  const Sizes s = sizes_of(d);
-  const Tensor from = zeros({s.copy}, DType::F32, d), to = zeros({s.copy}, DType::F32, d);
-  return 8.0 * static_cast<double>(s.copy) / time_of(d, s.repeats, [&] { copy_(to, from); });
+double copy_speed(Device d, int64_t elements, int repeats) {
+  const Tensor from = zeros({elements}, DType::F32, d), to = zeros({elements}, DType::F32, d);
+  return 8.0 * static_cast<double>(elements) / time_of(d, repeats, [&] { copy_(to, from); });
 }
 
 double product_speed(Device d, DType dtype) {
@@ -91,6 +90,14 @@ void measure_caches(Info& info) {
 
 }  // namespace
 
+double copy_rate(Device d, int64_t bytes) {
+  const int64_t elements = std::clamp<int64_t>(bytes / 8, 1, sizes_of(d).copy);
+  const int repeats =
+    d.type == DeviceType::Vgpu ? 1 : static_cast<int>(std::clamp<int64_t>((1 << 22) / elements, 1, 64));
+  return copy_speed(d, elements, repeats);
+}
+double product_rate(Device d, DType t) { return product_speed(d, t); }
+
 void measure_into(Info& info) {
   const Device d = device_from_name(info.device);
   const auto set = [&](const std::string& what, double speed) {
@@ -108,7 +115,7 @@ void measure_into(Info& info) {
       if (e.kind() != ErrorKind::NotImplemented && e.kind() != ErrorKind::OutOfMemory) throw;
     }
   }
-  set("copy", copy_speed(d));
+  set("copy", copy_speed(d, sizes_of(d).copy, sizes_of(d).repeats));
   if (d.type == DeviceType::Cpu) measure_caches(info);
 }
 

@@ -147,18 +147,23 @@ std::string make_html(const Trace& t) {
     end = std::max(end, e.end_ns);
   }
   const double ms = r.events.empty() ? 0 : static_cast<double>(end - begin) / 1e6;
+  return page_of(
+    "Strata trace",
+    fmt::format("<h1>Strata trace</h1>\n<p>{} spans in {:.3f} ms{}</p>\n<h2>Where the time goes, from the program to "
+                "the driver</h2>\n<div class=\"wide\">{}</div>\n",
+                r.events.size(), ms, r.dropped ? fmt::format("; {} were dropped", r.dropped) : "", t.flame_svg()) +
+      table_of(t, "layer", "Layers") + table_of(t, "op", "Ops") + table_of(t, "autograd", "Backward steps") +
+      table_of(t, "kernel", "Kernels") + table_of(t, "device", "On the device") +
+      table_of(t, "line", "Lines of the program") + table_of(t, "module", "Modules") +
+      table_of(t, "user", "Named blocks") + fmt::format("<script>{}</script>\n", kScript));
+}
+
+std::string page_of(const std::string& title, const std::string& body) {
   return fmt::format(
-           "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
-           "content=\"width=device-width,initial-scale=1\"><link rel=\"icon\" href=\"data:,\"><title>Strata "
-           "trace</title>\n<style>{}</style></head><body>\n"
-           "<h1>Strata trace</h1>\n<p>{} spans in {:.3f} ms{}</p>\n<h2>Where the time goes, from the program to the "
-           "driver</h2>\n"
-           "<div class=\"wide\">{}</div>\n",
-           kStyle, r.events.size(), ms, r.dropped ? fmt::format("; {} were dropped", r.dropped) : "", t.flame_svg()) +
-         table_of(t, "layer", "Layers") + table_of(t, "op", "Ops") + table_of(t, "autograd", "Backward steps") +
-         table_of(t, "kernel", "Kernels") + table_of(t, "device", "On the device") +
-         table_of(t, "line", "Lines of the program") + table_of(t, "module", "Modules") +
-         table_of(t, "user", "Named blocks") + fmt::format("<script>{}</script>\n</body></html>\n", kScript);
+    "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+    "content=\"width=device-width,initial-scale=1\"><link rel=\"icon\" href=\"data:,\"><title>{}</title>\n"
+    "<style>{}</style></head><body>\n{}</body></html>\n",
+    escaped_xml(title), kStyle, body);
 }
 
 }  // namespace strata::tracing

@@ -8,7 +8,9 @@
 #pragma once
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/trace.h"
@@ -41,6 +43,12 @@ class STRATA_API Trace {
   void save(const std::string& path) const;
   // "train.py:12 in step" of the line of the program that caused a span; empty if it is not known.
   std::string line_of(size_t event) const;
+  std::span<const uint32_t> order() const { return nesting_->order; }     // events by thread, then begin
+  int32_t parent(size_t event) const { return nesting_->parent[event]; }  // the span around it; -1: none
+  // Floating-point operations of a kernel, from the shapes of its op; 0 if no rule is known.
+  int64_t flops(size_t kernel_event) const;
+  // For each launch of the spans of an id, in order: the span of the kernel on the device. -1: not timed.
+  std::vector<std::pair<uint32_t, int32_t>> launches(uint64_t id) const;
 
  private:
   struct Nesting {

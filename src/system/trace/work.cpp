@@ -1,0 +1,82 @@
+// What kernels compute, from the shapes of their ops, and which launch a span of a device belongs to.
+#include <algorithm>
+#include <string_view>
+
+#include "system/trace/trace.h"
+
+namespace strata::tracing {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+// As doubles: shapes of hostile programs may have more elements than an int64 counts.
+double count(const Sizes& s, size_t from = 0) {
+  double n = 1;
+  for (size_t i = from; i < s.size(); ++i) n *= static_cast<double>(s[i]);
+  return n;
+}
+double last(const Sizes& s) { return s.empty() ? 1 : static_cast<double>(s.back()); }
+
+// Images and positions of a convolution: the smaller one of the sizes before and after it, which is the output's, and the
+// input's if it is transposed.
+double positions(const Sizes& a, const Sizes& b) { return std::min(count(a, 2), count(b, 2)); }
+
+double rule(std::string_view op, const std::vector<Sizes>& in, const std::vector<Sizes>& out) {
+  if (in.empty() || out.empty()) return 0;
+  op.remove_prefix(op.rfind('.') + 1);  // "nn.functional.linear"
+  if (op.starts_with('_')) op.remove_prefix(1);
+  // A product: two operations for each element of the result and of the summed dimension.
+  for (const std::string_view name : {"mm", "bmm", "matmul", "mv", "dot"})
+    if (op == name) return 2 * count(out[0]) * last(in[0]);
+  if (op.starts_with("linear")) return 2 * count(out[0]) * last(in[0]);
+  for (const std::string_view name : {"addmm", "baddbmm", "addmv", "addbmm"})
+    if (op == name) return in.size() > 1 ? 2 * count(out[0]) * last(in[1]) : 0;
+  if (op.starts_with("conv")) {
+    if (in.size() < 2 || in[0].size() < 3 || in[1].size() < 3 || out[0].size() < 3) return 0;
+    const auto images = static_cast<double>(in[0][0]);
+    const bool of_weight = op.find("weight") != op.npos;
+    return 2 * images * (of_weight ? positions(in[0], in[1]) * count(out[0]) : positions(in[0], out[0]) * count(in[1]));
+  }
+  // Two products; five in the gradient.
+  if (op.starts_with("attention") && in.size() >= 3 && in[0].size() >= 2 && in[1].size() >= 2)
+    return (op.find("backward") != op.npos ? 10 : 4) * count(in[0]) * static_cast<double>(in[1][in[1].size() - 2]);
+  return 0;
+}
+
+}  // namespace
+
+int64_t Trace::flops(size_t kernel) const {
+  const Recording& r = *recording_;
+  if (r.events[kernel].layer != Layer::Kernel) return 0;
+  std::vector<Sizes> in, out;
+  for (const Fact& f : r.facts(r.events[kernel]))
+    if (*f.key == key::output) out.push_back(f.sizes);
+  const int32_t op = parent(kernel);
+  if (op < 0 || r.events[static_cast<size_t>(op)].layer != Layer::Op) return 0;
+  for (const Fact& f : r.facts(r.events[static_cast<size_t>(op)]))
+    if (*f.key == key::input) in.push_back(f.sizes);
+  const double n = rule(r.events[static_cast<size_t>(op)].name, in, out);
+  return n > 0 && n < 9e18 ? static_cast<int64_t>(n) : 0;
+}
+
+std::vector<std::pair<uint32_t, int32_t>> Trace::launches(uint64_t id) const {
+  const std::vector<Event>& events = recording_->events;
+  std::vector<std::pair<uint32_t, int32_t>> all;
+  std::vector<int32_t> timed;
+  for (size_t i = 0; i < events.size(); ++i) {
+    if (events[i].id != id) continue;
+    if (events[i].layer == Layer::Device) timed.push_back(static_cast<int32_t>(i));
+    if (events[i].layer == Layer::Runtime && std::string_view(events[i].name) == "launch")
+      all.emplace_back(static_cast<uint32_t>(i), -1);
+  }
+  // Devices report launches in their order; one without a time is left out there.
+  size_t next = 0;
+  for (auto& [launch, device] : all) {
+    const char* kernel = recording_->text(events[launch], key::kernel);
+    if (next < timed.size() && kernel && std::string_view(events[static_cast<size_t>(timed[next])].name) == kernel)
+      device = timed[next++];
+  }
+  return all;
+}
+
+}  // namespace strata::tracing
