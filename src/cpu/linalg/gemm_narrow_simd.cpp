@@ -83,7 +83,8 @@ template <int kN, class T> void by_rows(const Gemm& g, const T* a, const T* b, T
   const int64_t copies = one_b ? 1 : batches;
   const auto space = allocate(static_cast<size_t>(copies * kN * padded) * sizeof(T));
   T* packed = reinterpret_cast<T*>(space->data);
-  parallel_for(copies, std::max<int64_t>(1, kWork / (kN * padded)), [&](int64_t begin, int64_t end) {
+  constexpr int64_t kGathered = kWork / 8;  // elements, one after the other
+  parallel_for(copies, std::max<int64_t>(1, kGathered / (kN * padded)), [&](int64_t begin, int64_t end) {
     for (int64_t batch = begin; batch < end; ++batch) {
       int64_t ao, bo, co;
       g.offsets(batch, ao, bo, co);

@@ -146,13 +146,34 @@ std::vector<Tensor> grid(TensorList tensors, std::string_view indexing) {
   return out;
 }
 
-std::vector<Tensor> unravel_on_device(const Tensor& flat, IntList shape, int64_t numel) {
-  const bool look = flat.numel() && !flat.is_meta();
-  for (const Tensor& end : look ? std::vector<Tensor>{amin(flat), amax(flat)} : std::vector<Tensor>()) {
+void check_unravelled(const Tensor& flat, IntList shape, int64_t numel) {
+  if (flat.numel() == 0 || flat.is_meta()) return;
+  for (const Tensor& end : {amin(flat), amax(flat)}) {
     const auto v = end.item<int64_t>();
     STRATA_CHECK(v >= -numel && v < numel, Value, "unravel_index: index {} is out of range for shape {}", v,
                  to_string(shape));
   }
+}
+
+void unravel(const Tensor& flat, IntList shape, int64_t numel, const std::vector<Tensor>& out) {
+  const int64_t* from = flat.data<int64_t>();
+  std::vector<int64_t*> to;
+  for (const Tensor& t : out) to.push_back(t.data<int64_t>());
+  const bool few = numel <= UINT32_MAX;  // divisions of 32 bits take a third of the time
+  parallel_for(flat.numel(), 4096, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      int64_t v = from[i] < 0 ? from[i] + numel : from[i];
+      for (size_t d = shape.size; d-- > 1;) {
+        const int64_t n = shape[d], rest = few ? static_cast<uint32_t>(v) / static_cast<uint32_t>(n) : v / n;
+        to[d][i] = v - rest * n;
+        v = rest;
+      }
+      if (shape.size) to[0][i] = v;
+    }
+  });
+}
+
+std::vector<Tensor> unravel_on_device(const Tensor& flat, IntList shape, int64_t numel) {
   std::vector<Tensor> out(shape.size);
   Tensor rest = where(lt(flat, 0), add(flat, numel), flat);
   for (size_t d = shape.size; d-- > 0; rest = div(rest, std::max<int64_t>(shape[d], 1), "floor"))
@@ -403,16 +424,11 @@ STRATA_OP(unravel_index, "unravel_index(Tensor indices, int[] shape) -> Tensor[]
       STRATA_CHECK(!__builtin_mul_overflow(numel, s, &numel), Value,
                    "unravel_index: shape {} has more elements than int64 can count", to_string(shape));
     const Tensor flat = contiguous(to(indices, DType::I64));
+    check_unravelled(flat, shape, numel);
     if (indices.device().type != DeviceType::Cpu) return unravel_on_device(flat, shape, numel);
     std::vector<Tensor> out;
     for (size_t d = 0; d < shape.size; ++d) out.push_back(make_tensor(indices.shape(), DType::I64));
-    for (int64_t i = 0; i < flat.numel(); ++i) {
-      int64_t v = flat.data<int64_t>()[i];
-      STRATA_CHECK(v >= -numel && v < numel, Value, "unravel_index: index {} is out of range for shape {}", v,
-                   to_string(shape));
-      if (v < 0) v += numel;
-      for (size_t d = shape.size; d-- > 0; v /= shape[d]) out[d].data<int64_t>()[i] = v % shape[d];
-    }
+    unravel(flat, shape, numel, out);
     return out;
   })
   .no_method()

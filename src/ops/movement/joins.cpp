@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "autograd/autograd.h"
+#include "base/parallel.h"
 #include "cpu/movement/copy.h"
 #include "cpu/reference.h"
 #include "cuda/movement/rows.h"
@@ -55,6 +56,41 @@ void infer_cat(const Call& c) {
   set_layout(*c.outs[0], std::nullopt, alike ? like : nullptr, "cat");
 }
 
+// The tensors as the columns of `out`, which has as many: an element of each in turn.
+template <class T, size_t kCount> void interleave(const TensorImpl& out, const TensorImpl* const* columns) {
+  parallel_for(out.numel / static_cast<int64_t>(kCount), 16384, [&](int64_t begin, int64_t end) {
+    const T* from[kCount];
+    for (size_t k = 0; k < kCount; ++k) from[k] = reinterpret_cast<const T*>(columns[k]->data);
+    T* to = reinterpret_cast<T*>(out.data) + begin * static_cast<int64_t>(kCount);
+    for (int64_t i = begin; i < end; ++i)
+      for (size_t k = 0; k < kCount; ++k) *to++ = from[k][i];
+  });
+}
+template <size_t kCount> void interleave(const TensorImpl& out, const TensorImpl* const* columns) {
+  switch (size_of(out.dtype)) {
+    case 1: return interleave<uint8_t, kCount>(out, columns);
+    case 2: return interleave<uint16_t, kCount>(out, columns);
+    case 4: return interleave<uint32_t, kCount>(out, columns);
+    case 8: return interleave<uint64_t, kCount>(out, columns);
+    default: return interleave<Complex<double>, kCount>(out, columns);
+  }
+}
+// Whether two to four columns were joined so: the copies below would each touch every line of the result.
+bool join_columns(const TensorImpl& out, int dim, const TensorList& tensors) {
+  const size_t count = tensors.size();
+  if (dim != out.ndim - 1 || count < 2 || count > 4 || !out.contiguous) return false;
+  const TensorImpl* columns[4];
+  for (size_t k = 0; k < count; ++k) {
+    const TensorImpl& t = *tensors[k];
+    if (t.ndim != out.ndim || t.shape[dim] != 1 || t.dtype != out.dtype || !t.contiguous) return false;
+    columns[k] = &t;
+  }
+  if (count == 2) interleave<2>(out, columns);
+  else if (count == 3) interleave<3>(out, columns);
+  else interleave<4>(out, columns);
+  return true;
+}
+
 void run_cat(const Call& c) {
   const args::cat a(c);
   const TensorImpl& out = *c.out();
@@ -64,6 +100,8 @@ void run_cat(const Call& c) {
     for (const Tensor& t : a.tensors())
       if (!skipped(*t) && t.numel() > 0) parts.push_back(t.get());
     if (cuda::join_rows(out, dim, parts)) return;
+  } else if (join_columns(out, dim, a.tensors())) {
+    return;
   }
   int64_t start = 0;
   for (const Tensor& t : a.tensors()) {

@@ -96,23 +96,34 @@ Grads second_gradients(const Tensor& h, const Tensor& g, const Tensor& x1, const
 
 // --- kernels --------------------------------------------------------------------------------------------------------
 
-// The rows of the second operand of one batch entry, in panels.
+// The rows of the second operand of some batch entries, in panels.
 template <class T> class Panels {
  public:
-  Panels(const T* rows, int64_t count, int64_t d) : d_(d) {
-    const int64_t width = cpu::kDistanceColumns<T>, shape[] = {cpu::distance_panels<T>(count) * width * d};
+  Panels(const T* rows, int64_t batches, int64_t count, int64_t d) : d_(d), each_(cpu::distance_panels<T>(count)) {
+    const int64_t width = cpu::kDistanceColumns<T>, shape[] = {batches * each_ * width * d};
     memory_ = make_tensor(shape, dtype_of<T>);
-    parallel_for(cpu::distance_panels<T>(count), grain_of(width * d), [&](int64_t begin, int64_t end) {
-      cpu::pack_distance_panels(rows + begin * width * d, std::min(count, end * width) - begin * width, d, at(begin));
+    parallel_for(batches * each_, grain_of(width * d), [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t first = i % each_ * width;
+        cpu::pack_distance_panels(rows + (i / each_ * count + first) * d, std::min(width, count - first), d,
+                                  at(i / each_, i % each_));
+      }
     });
   }
-  T* at(int64_t panel) const { return memory_.data<T>() + panel * cpu::kDistanceColumns<T> * d_; }
+  T* at(int64_t batch, int64_t panel) const {
+    return memory_.data<T>() + (batch * each_ + panel) * cpu::kDistanceColumns<T> * d_;
+  }
   static int64_t grain_of(int64_t terms) { return std::max<int64_t>(1, 20000 / std::max<int64_t>(1, terms)); }
 
  private:
-  int64_t d_;
+  int64_t d_, each_;
   Tensor memory_;
 };
+// Batch entries whose panels are in memory at a time.
+template <class T> int64_t entries_at_a_time(int64_t count, int64_t d) {
+  constexpr int64_t kElements = 1 << 20;
+  return std::max<int64_t>(1, kElements / (cpu::distance_panels<T>(count) * cpu::kDistanceColumns<T> * d + 1));
+}
 
 int64_t batches_of(const TensorImpl& x) {
   int64_t n = 1;
@@ -126,14 +137,17 @@ template <class T> void run_cdist(const args::_cdist& c) {
   const cpu::In<T> x1(c.x1()), x2(c.x2());
   const cpu::Out<T> out(c.out());
   const double p = c.p();
-  for (int64_t batch = 0, n = batches_of(c.x1()); batch < n && rows * columns > 0; ++batch) {
-    const Panels<T> panels(x2.get() + batch * columns * d, columns, d);
-    parallel_for(rows * cpu::distance_panels<T>(columns), panels.grain_of(width * d), [&](int64_t begin, int64_t end) {
+  const int64_t all = rows * columns > 0 ? batches_of(c.x1()) : 0, step = entries_at_a_time<T>(columns, d),
+                count = cpu::distance_panels<T>(columns);
+  for (int64_t from = 0; from < all; from += step) {
+    const int64_t entries = std::min(step, all - from);
+    const Panels<T> panels(x2.get() + from * columns * d, entries, columns, d);
+    parallel_for(entries * count * rows, panels.grain_of(width * d), [&](int64_t begin, int64_t end) {
       for (int64_t item = begin; item < end; ++item) {  // the rows of one panel follow each other
-        const int64_t panel = item / rows, i = item % rows;
-        cpu::distances_to_panel(x1.get() + (batch * rows + i) * d, panels.at(panel), d,
-                                std::min(width, columns - panel * width), p,
-                                out.get() + (batch * rows + i) * columns + panel * width);
+        const int64_t entry = item / (count * rows), panel = item / rows % count,
+                      row = (from + entry) * rows + item % rows;
+        cpu::distances_to_panel(x1.get() + row * d, panels.at(entry, panel), d,
+                                std::min(width, columns - panel * width), p, out.get() + row * columns + panel * width);
       }
     });
   }
@@ -146,7 +160,7 @@ template <class T> void run_pdist(const args::_pdist& c) {
   const cpu::In<T> x(c.input());
   const cpu::Out<T> out(c.out());
   const double p = c.p();
-  const Panels<T> panels(x.get(), n, d);
+  const Panels<T> panels(x.get(), 1, n, d);
   const auto rows_of = [&](int64_t panel) { return std::min(n, (panel + 1) * width) - 1; };
   int64_t items = 0;
   for (int64_t panel = 0; panel < cpu::distance_panels<T>(n); ++panel) items += rows_of(panel);
@@ -157,7 +171,7 @@ template <class T> void run_pdist(const args::_pdist& c) {
       for (; item - before >= rows_of(panel); ++panel) before += rows_of(panel);
       const int64_t i = item - before, from = std::max<int64_t>(0, i + 1 - panel * width);
       const int64_t to = std::min(width, n - panel * width);
-      cpu::distances_to_panel(x.get() + i * d, panels.at(panel), d, to, p, distances);
+      cpu::distances_to_panel(x.get() + i * d, panels.at(0, panel), d, to, p, distances);
       std::copy(distances + from, distances + to, out.get() + pairs_before(i, n) + panel * width + from - i - 1);
     }
   });
@@ -170,12 +184,16 @@ template <class T> void run_cdist_grad(const args::_cdist_grad& c) {
   const cpu::In<T> x1(x), x2(y), g(c.g()), distances(c.distances());
   const cpu::Out<T> out(c.out());
   const double p = c.p();
-  for (int64_t batch = 0, n = batches_of(x); batch < n; ++batch) {
-    const Panels<T> panels(x2.get() + batch * columns * d, columns, d);
-    parallel_for(rows, panels.grain_of(columns * d), [&](int64_t begin, int64_t end) {
-      for (int64_t i = batch * rows + begin; i < batch * rows + end; ++i)
-        cpu::distance_gradient(x1.get() + i * d, panels.at(0), d, columns, g.get() + i * columns,
+  const int64_t all = batches_of(x), step = entries_at_a_time<T>(columns, d);
+  for (int64_t from = 0; from < all; from += step) {
+    const int64_t entries = std::min(step, all - from);
+    const Panels<T> panels(x2.get() + from * columns * d, entries, columns, d);
+    parallel_for(entries * rows, panels.grain_of(columns * d), [&](int64_t begin, int64_t end) {
+      for (int64_t item = begin; item < end; ++item) {
+        const int64_t i = from * rows + item;
+        cpu::distance_gradient(x1.get() + i * d, panels.at(item / rows, 0), d, columns, g.get() + i * columns,
                                distances.get() + i * columns, p, out.get() + i * d);
+      }
     });
   }
   out.finish();
