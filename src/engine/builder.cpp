@@ -23,6 +23,18 @@ std::vector<int64_t> sizes_of(const Port& port, const OptimizationProfile& profi
   return sizes;
 }
 
+// Makes the graph for the sizes of a profile, and returns the inputs that it was followed with. Integers may be indices, or numbers to
+// divide by: if no sample is taken, the first run makes the graph.
+onnx::Values make_graph(const Engine& engine, const OptimizationProfile& profile) {
+  for (const int64_t integer : {0, 1}) {
+    onnx::Values inputs = sample_inputs(engine.network(), profile, integer);
+    engine.check_inputs(inputs);
+    if (engine.specialization(inputs)) return inputs;
+    engine.forget_failure(key_of(inputs));
+  }
+  return {};
+}
+
 void tell(const BuilderConfig& config, const std::string& what, double done) {
   if (config.progress && !config.progress(what, done)) fail(ErrorKind::Runtime, "engine: the build was stopped");
 }
@@ -38,7 +50,7 @@ bool has_all_sizes(const Network& network, const OptimizationProfile& profile) {
   });
 }
 
-onnx::Values sample_inputs(const Network& network, const OptimizationProfile& profile) {
+onnx::Values sample_inputs(const Network& network, const OptimizationProfile& profile, int64_t integer) {
   onnx::Values values;
   const autograd::NoGrad off;
   Generator generator(0);
@@ -50,7 +62,7 @@ onnx::Values sample_inputs(const Network& network, const OptimizationProfile& pr
     const std::vector<int64_t> shape = sizes_of(p, profile);
     const DType dtype = onnx::storage_dtype(p.element);
     const Tensor t = is_floating(dtype) ? to(randn(shape, &generator, TensorOptions(DType::F32)), dtype)
-                                        : zeros(shape, TensorOptions(dtype));
+                                        : full(shape, integer, TensorOptions(dtype));
     values.emplace_back(to(t, network.device()),
                         onnx::is_carried(p.element) ? p.element : onnx::ElementType::Undefined);
   }
@@ -79,9 +91,8 @@ std::shared_ptr<Engine> build(std::shared_ptr<const Network> network, BuilderCon
     if (!has_all_sizes(engine->network(), profiles[i])) continue;
     const double share = 1 / static_cast<double>(profiles.size());
     tell(c, fmt::format("graph of profile {}", i), static_cast<double>(i) * share);
-    const onnx::Values inputs = sample_inputs(engine->network(), profiles[i]);
-    engine->check_inputs(inputs);
-    if (!engine->specialization(inputs) || c.level == 0) continue;
+    const onnx::Values inputs = make_graph(*engine, profiles[i]);
+    if (inputs.empty() || c.level == 0) continue;
     tell(c, fmt::format("kernels of profile {}", i), (static_cast<double>(i) + 0.5) * share);
     const double spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     tune(*engine, inputs, std::max(0.0, c.time_limit - spent), cache);

@@ -11,8 +11,8 @@ STRATA_API std::shared_ptr<Engine> build(std::shared_ptr<const Network> network,
 // The model of an .onnx file.
 STRATA_API std::shared_ptr<Engine> build(const std::string& path, Device device = {}, BuilderConfig config = {});
 
-// Tensors with values that no kernel takes for a special case, for runs whose results do not matter.
-STRATA_API onnx::Values sample_inputs(const Network& network, const OptimizationProfile& profile);
+// Inputs for runs whose results do not matter: random numbers; integers are all `integer`.
+STRATA_API onnx::Values sample_inputs(const Network& network, const OptimizationProfile& profile, int64_t integer = 0);
 // Whether all sizes of all inputs are known: from the profile, else from the network.
 STRATA_API bool has_all_sizes(const Network& network, const OptimizationProfile& profile);
 // Measures the kernels of a built engine's sizes on this device, and keeps the fastest. Returns how many nodes had a choice.

@@ -113,6 +113,14 @@ void Engine::forget_oldest() const {
   }
 }
 
+void Engine::forget_failure(const std::string& key) const {
+  const std::lock_guard lock(lock_);
+  const auto found = specializations_.find(key);
+  if (found == specializations_.end() || !found->second.ready || found->second.specialization) return;
+  specializations_.erase(found);
+  --failures_;
+}
+
 std::string Engine::why_interpreted(const std::string& key) const {
   const std::lock_guard lock(lock_);
   const auto found = specializations_.find(key);

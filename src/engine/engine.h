@@ -40,6 +40,8 @@ class STRATA_API Engine : public std::enable_shared_from_this<Engine> {
   // The graph for these inputs, made now if it is new. Null if the network has none: then its ops are called one by one, and
   // why_interpreted() has the reason.
   std::shared_ptr<const Specialization> specialization(std::span<const onnx::Value> inputs) const;
+  // The next run with such inputs tries again: these had values that the network does not take.
+  void forget_failure(const std::string& key) const;
   std::string why_interpreted(const std::string& key) const;  // empty: it is not
   // A run has shown that the results of these sizes depend on values.
   void give_up(const std::string& key, const std::string& reason) const;

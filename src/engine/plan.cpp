@@ -229,8 +229,8 @@ PlanContents parse_plan(const std::shared_ptr<FileBytes>& file) {
 std::shared_ptr<Engine> read_plan(const std::shared_ptr<FileBytes>& file, std::optional<Device> device) {
   check_plan_bytes(*file);
   PlanContents plan = parse_plan(file);
-  const Device where = device ? *device : Device(plan.device);
   try {
+    const Device where = device ? *device : Device(plan.device);
     std::shared_ptr<const Network> network;
     if (plan.is_graph) {
       network = std::make_shared<GraphNetwork>(graph::from_json(plan.network, plan.weights), where, plan.names);

@@ -9,6 +9,7 @@
 #include "compile/capture.h"
 #include "compile/sharing.h"
 #include "dispatch/autocast.h"
+#include "dispatch/settings.h"
 
 namespace strata::engine {
 namespace {
@@ -148,7 +149,9 @@ std::shared_ptr<const Specialization> specialize(const Network& network, std::sp
   try {
     const autograd::NoGrad off;
     const autocast::Off same_dtypes;
+    const Scoped scope(graph::capture_scope(), std::string());
     g = graph::capture([&](const std::vector<Tensor>& given) { return followed(given); }, tensors, how);
+    if (network.device().type != DeviceType::Cpu) cuda::synchronize(network.device());  // its errors belong to this run
   } catch (const Error& e) {
     reason = e.what();
     return nullptr;

@@ -5,6 +5,7 @@
 #include "autograd/autograd.h"
 #include "base/host_memory.h"
 #include "base/interrupt.h"
+#include "compile/capture.h"
 #include "record/op.h"
 #include "strata/ops/movement/copy.h"
 
@@ -59,6 +60,7 @@ void Network::run_block(const Block& block, Values& slots) const {
   for (const Step& step : block.steps) {
     poll_interrupt();
     try {
+      if (thread_state.observed) graph::capture_scope() = title_of(step);  // the name of the nodes of a graph
       run_step(step, slots);
     } catch (const Error& e) {
       // with the innermost node only: the rest is the way to it

@@ -251,8 +251,10 @@ PyObject* profile(PyObject*, PyObject* args) {
   PyObject *o, *list;
   int times;
   const char *form, *title;
+  Py_ssize_t title_size;
   engine::Peaks peaks;
-  if (!PyArg_ParseTuple(args, "OO!issdd", &o, &PyList_Type, &list, &times, &form, &title, &peaks.flops, &peaks.bytes))
+  if (!PyArg_ParseTuple(args, "OO!iss#dd", &o, &PyList_Type, &list, &times, &form, &title, &title_size, &peaks.flops,
+                        &peaks.bytes))
     return nullptr;
   return guarded([&]() -> PyObject* {
     const SharedContext c = inside<SharedContext>(o);
@@ -262,7 +264,7 @@ PyObject* profile(PyObject*, PyObject* args) {
       const WithoutGil free;
       const std::vector<engine::LayerProfile> layers = engine::profile(*c, inputs, times);
       const std::string_view how = form;
-      text = how == "html"   ? engine::profile_html(layers, peaks, title)
+      text = how == "html"   ? engine::profile_html(layers, peaks, std::string(title, static_cast<size_t>(title_size)))
              : how == "json" ? engine::profile_json(layers, peaks)
                              : engine::profile_text(layers, peaks);
     }

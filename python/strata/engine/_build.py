@@ -148,7 +148,7 @@ def _dims(specs, together):
                 continue
             key = (axis, low, high) if together else (i, axis)
             name = f"s{len(dims)}" if key not in dims else dims[key].__name__
-            axes[axis] = dims.setdefault(key, Dim(name))
+            axes[axis] = dims.setdefault(key, Dim(name, min=0 if low == 0 else None))
         shapes.append(axes)
     return shapes, len(dims)
 
