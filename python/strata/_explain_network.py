@@ -96,7 +96,7 @@ def _hooked(network):
 
 
 def _recorded(network, call):
-    """The events of the fastest of a few calls, its counters on a virtual GPU, and the classes of modules."""
+    """The kernels of the fastest of a few calls, its counters on a virtual GPU, and the classes of modules."""
     from . import cuda, vgpu
 
     def wait():
@@ -117,63 +117,38 @@ def _recorded(network, call):
                 call()
                 _C._trace_close(outer)
                 wait()
-            counters, events = _C._vgpu_counters(), t.events
-            us = sum(e["end_ns"] - e["begin_ns"] for e in events if e["layer"] in ("kernel", "device")) / 1e3
-            if best is None or us < best[0]:
-                best = us, events, counters
+            counters, work = _C._vgpu_counters(), t.work()
+            ns = sum(w["device_ns"] or w["host_ns"] for w in work)
+            if best is None or ns < best[0]:
+                best = ns, work, counters
     finally:
         for hook in hooks:
             hook.remove()
     return *best[1:], classes
 
 
-def _outer(events, i, layer):
-    """The innermost span of a layer around an event, or -1."""
-    i = events[i]["parent"]
-    while i >= 0 and events[i]["layer"] != layer:
-        i = events[i]["parent"]
-    return i
-
-
-def _sorted_in_layers(events, counters, classes):
-    launches = [i for i, e in enumerate(events) if e["layer"] == "runtime" and e["name"] == "launch"]
-    counted = dict(zip(launches, counters, strict=True)) if len(launches) == len(counters) else {}
+def _sorted_in_layers(work, counters, classes):
+    """The layers, whether their times are estimates, and whether kernels were launched."""
+    launches = sum(w["launches"] for w in work)
+    estimated, left = launches > 0 and launches == len(counters), iter(counters)
     found = {}
-
-    def layer_of(i):
-        # Backward steps have no module: they belong to the layer of their forward op.
-        at = _outer(events, i, "module")
-        if at < 0:
-            step = _outer(events, i, "autograd")
-            node = dict(events[step]["facts"]).get("node") if step >= 0 else None
-            at = modules_of_nodes.get(node, -1)
-        name = events[at]["name"] if at >= 0 else "(outside)"
-        fresh = {"kernels": [], "rejected": [], "us": 0.0, "host_us": 0.0, "bytes": 0, "flops": 0, "bounds": {}}
-        return found.setdefault(name, {"layer": "" if name == "." else name, "module": classes.get(name, ""), **fresh})
-
-    modules_of_nodes = {}
-    for i, e in enumerate(events):
-        if e["layer"] == "op" and (node := dict(e["facts"]).get("node")):
-            modules_of_nodes[node] = _outer(events, i, "module")
-    for i in sorted(range(len(events)), key=lambda i: events[i]["begin_ns"]):
-        e = events[i]
-        if e["layer"] == "dispatch":
-            layer_of(i)["rejected"] += [v for k, v in e["facts"] if k == "rejected"]
-        if e["layer"] == "kernel" and _outer(events, i, "kernel") < 0:  # with what runs inside
-            layer, facts = layer_of(i), dict(e["facts"])
-            layer["kernels"].append(e["name"])
-            layer["host_us"] += (e["end_ns"] - e["begin_ns"]) / 1e3
-            layer["bytes"] += facts.get("bytes", 0)
-            layer["flops"] += e["flops"]
-        if i in counted:
-            layer, c = layer_of(i), counted[i]
-            us = 1e6 * c["estimated_seconds"]
+    for w in work:
+        name = w["module"] or "(outside)"
+        fresh = {"kernels": [], "rejected": [], "us": 0.0, "bytes": 0, "flops": 0, "bounds": {}}
+        place = {"layer": "" if name == "." else name, "module": classes.get(name, "")}
+        layer = found.setdefault(name, {**place, **fresh})
+        layer["kernels"].append(w["kernel"])
+        layer["rejected"] += [reason for reason in w["rejected"] if reason not in layer["rejected"]]
+        layer["bytes"] += w["bytes"]
+        layer["flops"] += w["flops"]
+        for _ in range(w["launches"] if estimated else 0):
+            counted = next(left)
+            us = 1e6 * counted["estimated_seconds"]
             layer["us"] += us
-            layer["bounds"][c["bound"]] = layer["bounds"].get(c["bound"], 0) + us
-        elif e["layer"] == "runtime" and e["name"] == "launch" and e["kernel"] >= 0:
-            on_device = events[e["kernel"]]
-            layer_of(i)["us"] += (on_device["end_ns"] - on_device["begin_ns"]) / 1e3
-    return [layer for layer in found.values() if layer["kernels"]], bool(counted), bool(launches)
+            layer["bounds"][counted["bound"]] = layer["bounds"].get(counted["bound"], 0) + us
+        if not estimated:
+            layer["us"] += (w["device_ns"] or w["host_ns"]) / 1e3
+    return list(found.values()), estimated, launches > 0
 
 
 def _bound(layer, device, rates):
@@ -236,14 +211,10 @@ def _advice(layers, device):
 
 def explain_layers(network, call, *, title="", device="cpu"):
     """Calls `call`, which runs the module `network`, a few times, and returns the Layers of the fastest call."""
-    events, counters, classes = _recorded(network, call)
-    layers, estimated, launched = _sorted_in_layers(events, counters, classes)
+    work, counters, classes = _recorded(network, call)
+    layers, estimated, launched = _sorted_in_layers(work, counters, classes)
     rates = {}
     for layer in layers:
-        host = layer.pop("host_us")
-        if not launched:
-            layer["us"] = host
-        layer["rejected"] = list(dict.fromkeys(layer["rejected"]))
         layer["bound"] = _bound(layer, device, rates)
     total = sum(layer["us"] for layer in layers) or 1e-9
     for layer in layers:

@@ -45,6 +45,11 @@ class tracing:
     def __len__(self):
         return _C._trace_count(self._recorded())[0]
 
+    def work(self):
+        """The kernels in order, as dicts: module, op, kernel, host_ns, device_ns, bytes, flops, launches, and those rejected, with reasons.
+        Kernels of backward steps have the module of their forward op."""
+        return _C._trace_work(self._recorded())
+
     def rows(self, by="op"):
         """The rows of a table as dicts: key, calls, total_ns, self_ns, device_ns, bytes; the longest first."""
         return _C._trace_rows(self._recorded(), by)

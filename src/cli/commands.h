@@ -15,6 +15,7 @@ void add_libraries(CLI::App& app, Run& run);
 void add_tune(CLI::App& app, Run& run);
 void add_trace(CLI::App& app, Run& run);
 void add_train(CLI::App& app, Run& run);
+void add_report(CLI::App& app, Run& run);
 void add_onnx(CLI::App& app, Run& run);
 void add_help(CLI::App& app, Run& run);
 void add_completion(CLI::App& app, Run& run);

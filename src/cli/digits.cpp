@@ -4,8 +4,10 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <vector>
 
 #include "base/error.h"
@@ -94,6 +96,21 @@ bool download(const std::string& folder, bool quiet) {
   return true;
 }
 
+// A download that failed is noted, and not tried again from the same place for a day unless MNIST is asked for.
+std::string note_of(const std::string& folder) { return folder + "/download-failed"; }
+bool failed_lately(const std::string& folder) {
+  std::error_code error;
+  const auto written = fs::last_write_time(note_of(folder), error);
+  if (error || fs::file_time_type::clock::now() - written > std::chrono::hours(24)) return false;
+  std::ifstream file(note_of(folder));
+  std::string host;
+  std::getline(file, host);
+  return host == environment("STRATA_MNIST_URL");
+}
+void note_failure(const std::string& folder) {
+  std::ofstream(note_of(folder)) << environment("STRATA_MNIST_URL") << "\n";
+}
+
 Digits mnist_from(const std::string& folder) {
   return {"MNIST", folder, data::mnist(folder, true), data::mnist(folder, false)};
 }
@@ -112,7 +129,9 @@ Digits load_digits(const std::string& choice, bool may_download, bool quiet) {
   if (choice != "synthetic") {
     if (const std::string found = find_mnist(); !found.empty()) return mnist_from(found);
     const std::string cache = cache_folder();
-    if (may_download && !cache.empty() && download(cache, quiet)) return mnist_from(cache);
+    const bool tries = may_download && !cache.empty() && (choice == "mnist" || !failed_lately(cache));
+    if (tries && download(cache, quiet)) return mnist_from(cache);
+    if (tries) note_failure(cache);
     if (choice == "mnist")
       fail(ErrorKind::Io, fmt::format("MNIST was not found in data/mnist, data, mnist or {}, and {}; put its four "
                                       "files into one of them, name their folder with "
@@ -120,9 +139,10 @@ Digits load_digits(const std::string& choice, bool may_download, bool quiet) {
                                       cache.empty() ? "$STRATA_DATA" : cache,
                                       may_download ? "could not be downloaded" : "downloads are off"));
     if (!quiet)
-      say(
-        "MNIST is not on this machine and cannot be downloaded; using synthetic digits (--data DIR names a "
-        "folder with MNIST)\n");
+      say("MNIST is not on this machine and {}; using synthetic digits (--data DIR names a folder with MNIST)\n",
+          !may_download ? "downloads are off"
+          : tries       ? "cannot be downloaded"
+                        : "could not be downloaded in the last day (--data mnist tries again)");
   }
   return {"synthetic digits", "rendered", data::synthetic_digits(true), data::synthetic_digits(false)};
 }

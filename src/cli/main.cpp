@@ -67,6 +67,7 @@ int run(int argc, char** argv) {
   add_tune(app, chosen);
   add_trace(app, chosen);
   add_train(app, chosen);
+  add_report(app, chosen);
   add_onnx(app, chosen);
   add_completion(app, chosen);
   add_help(app, chosen);

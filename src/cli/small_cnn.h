@@ -11,9 +11,17 @@ struct SmallCnn : nn::Module {
   nn::Linear fc2 = add("fc2", nn::Linear(128, 10));
 
   Tensor forward(const Tensor& images) override {
-    Tensor x = max_pool2d(relu(conv1(images)), 2);
-    x = max_pool2d(relu(conv2(x)), 2);
-    return fc2(relu(fc1(flatten(x, 1))));
+    Tensor x = layer("conv1", [&] { return max_pool2d(relu(conv1(images)), 2); });
+    x = layer("conv2", [&] { return max_pool2d(relu(conv2(x)), 2); });
+    x = layer("fc1", [&] { return relu(fc1(flatten(x, 1))); });
+    return layer("fc2", [&] { return fc2(x); });
+  }
+
+ private:
+  // A span in traces, with the activation and the pool of the layer.
+  template <class F> static Tensor layer(const char* name, F run) {
+    const tracing::Span span(tracing::Layer::Module, name);
+    return run();
   }
 };
 

@@ -30,7 +30,11 @@ void add_train_options(CLI::App& command, TrainOptions& options) {
   command.add_option(
     "--data", options.data,
     "Folder with the MNIST files, or mnist, or synthetic (default: MNIST if available, otherwise synthetic)");
-  command.add_option("--device", options.device, "Where to train")->capture_default_str();
+  command
+    .add_option(
+      "--device", options.device,
+      "Where to train: cpu, cuda, vgpu; several with commas, or all (the CPU and every GPU), one after the other")
+    ->capture_default_str();
   command.add_option("--epochs", options.epochs, "Passes over the training images")
     ->check(CLI::Range(int64_t{1}, int64_t{100000}))
     ->capture_default_str();
@@ -46,7 +50,8 @@ void add_train_options(CLI::App& command, TrainOptions& options) {
   command.add_option("--seed", options.seed, "Of the initial weights and the order of the images")
     ->check(CLI::NonNegativeNumber)
     ->capture_default_str();
-  command.add_option("--out", options.out, "Folder for checkpoint, metrics and plot")->capture_default_str();
+  command.add_option("--out", options.out, "Folder for checkpoint, metrics, plot and report")->capture_default_str();
+  command.add_option("--name", options.name, "Of the run, in reports (default: the name of the folder)");
   command.add_option("--limit", options.limit, "Train on the first N images only (0: all)")
     ->check(CLI::Range(int64_t{0}, int64_t{1} << 40))
     ->capture_default_str();

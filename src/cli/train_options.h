@@ -7,7 +7,7 @@
 namespace strata::cli {
 
 struct TrainOptions {
-  std::string model = "cnn", data, device = "cpu", out = "results", schedule = "cosine";
+  std::string model = "cnn", data, device = "cpu", out = "results", schedule = "cosine", name;
   std::string amp;  // "bf16" or "f16": mixed precision; empty: float32
   int64_t epochs = 1, batch_size = 128;
   double lr = 2e-3;

@@ -1,11 +1,13 @@
 #include "cli/trainer.h"
 
+#include <fmt/chrono.h>
 #include <fmt/core.h>
 
 #include <atomic>
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <ctime>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -90,6 +92,8 @@ Trainer::Trainer(const TrainOptions& options)
   std::error_code error;
   fs::create_directories(options_.out, error);
   STRATA_CHECK(!error, Io, "--out {}: cannot make this folder: {}", options_.out, error.message());
+  const std::time_t now = std::time(nullptr);
+  started_ = fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(now));
   schedule_ = make_schedule();
   if (options_.resume) load_checkpoint();
   read_metrics();
@@ -152,7 +156,8 @@ bool Trainer::train_epoch() {
   auto in_groups = compile([this](const data::Example& batch) { return take_step(batch); });
   for (const data::Example& batch : loader) {
     if (interrupted) return false;
-    const Tensor loss = options_.compile ? in_groups(batch) : take_step(batch);
+    const bool recorded = !step_recorded_ && (step_ == 3 || step_ + 1 == steps_) && !tracing::enabled.load();
+    const Tensor loss = recorded ? take_recorded_step(batch) : options_.compile ? in_groups(batch) : take_step(batch);
     schedule_->step();
     const auto value = loss.item<float>();
     STRATA_CHECK(std::isfinite(value), Runtime,
@@ -162,6 +167,7 @@ bool Trainer::train_epoch() {
     ++step_;
     if (options_.counters)
       for (const auto& launch : cuda::driver::take_vgpu_counters()) counters_.add(launch);
+    note_memory();
     epoch_seconds_ = before + seconds_since(start);
     const double speed = static_cast<double>((step_ - first) * options_.batch_size) / (epoch_seconds_ - before);
     progress.update(step_, fmt::format("loss {:.4f}  {:.0f} images/s", value, speed));
@@ -177,9 +183,14 @@ double Trainer::test() {
   const int64_t n = test_images_;
   net_.eval();
   int64_t right = 0;
+  record_.confusion.assign(10, std::vector<int64_t>(10));
+  record_.digits.clear();
   data::DataLoader loader = batches(digits_.test, arange(n, DType::I64), kBatch);
-  for (const data::Example& batch : loader)
-    right += sum(eq(argmax(net_(normalized(batch[0])), 1), batch[1])).item<int64_t>();
+  for (const data::Example& batch : loader) {
+    const Tensor classes = argmax(net_(normalized(batch[0])), 1);
+    right += sum(eq(classes, batch[1])).item<int64_t>();
+    note_predictions(batch, classes);
+  }
   net_.train();
   return static_cast<double>(right) / static_cast<double>(std::max<int64_t>(n, 1));
 }
@@ -215,14 +226,16 @@ int Trainer::run() {
     const auto mean = std::accumulate(losses_.end() - steps_, losses_.end(), 0.0) / static_cast<double>(steps_);
     const double memory = static_cast<double>(memory_stats().peak_allocated_bytes) / (1 << 20);
     const auto done = static_cast<double>(steps_);
-    rows_.push_back({options_.device, epoch_ + 1, 1000 * epoch_seconds_ / done,
-                     static_cast<double>(images_) / epoch_seconds_, mean, accuracy, memory});
+    rows_.push_back(
+      {{1000 * epoch_seconds_ / done, static_cast<double>(images_) / epoch_seconds_, mean, accuracy, memory},
+       options_.device,
+       epoch_ + 1});
     ++epoch_;
     step_ = 0;
     epoch_seconds_ = 0;
     save_checkpoint();
     write_metrics();
-    write_file(path("plot.svg"), plot_svg(curve()));
+    write_reports();
     if (!options_.quiet) {
       const Row& r = rows_.back();
       fmt::print("epoch {}/{}  loss {:.4f}  test accuracy {:.2f}%  {:.0f} images/s  {:.2f} ms a step{}\n", epoch_,
@@ -235,42 +248,29 @@ int Trainer::run() {
   return 0;
 }
 
-void Trainer::report(double seconds) const {
+void Trainer::report(double seconds) {
   if (rows_.empty()) return;
   const Row& r = rows_.back();
-  if (options_.json) {
-    nlohmann::json out{{"data", digits_.name}, {"device", r.device},       {"epochs", epoch_},
-                       {"loss", r.loss},       {"accuracy", r.accuracy},   {"images_per_second", r.images_per_second},
-                       {"step_ms", r.step_ms}, {"memory_mb", r.memory_mb}, {"seconds", seconds},
-                       {"out", options_.out}};
-    if (options_.counters) {
-      nlohmann::json kernels = nlohmann::json::array();
-      for (const auto& kernel : counters_.kernels()) kernels.push_back(to_json(kernel));
-      out["counters"] = {{"kernels", kernels}, {"total", to_json(counters_.total())}};
-    }
-    fmt::print("{}\n", out.dump(2));
-    return;
+  nlohmann::json out{{"data", digits_.name}, {"device", r.device},       {"epochs", epoch_},
+                     {"loss", r.loss},       {"accuracy", r.accuracy},   {"images_per_second", r.images_per_second},
+                     {"step_ms", r.step_ms}, {"memory_mb", r.memory_mb}, {"seconds", seconds},
+                     {"out", options_.out}};
+  if (options_.counters) {
+    nlohmann::json kernels = nlohmann::json::array();
+    for (const auto& kernel : counters_.kernels()) kernels.push_back(to_json(kernel));
+    out["counters"] = {{"kernels", kernels}, {"total", to_json(counters_.total())}};
   }
+  result_ = out.dump(2);
   if (options_.quiet) return;
   fmt::print("\n{:.2f}% of the test images are recognised after {} epoch{}; {} in all, peak memory {:.0f} MB\n",
              100 * r.accuracy, epoch_, epoch_ == 1 ? "" : "s", duration(seconds), r.memory_mb);
   fmt::print(
     "  {:<34} weights and optimizer, for --resume and strata.load()\n  {:<34} one row per epoch\n  {:<34} loss, "
-    "accuracy, speed\n",
-    path("checkpoint.safetensors"), path("metrics.csv"), path("plot.svg"));
+    "accuracy, speed\n  {:<34} curves, time by layer and op, digits; open it in a browser\n",
+    path("checkpoint.safetensors"), path("metrics.csv"), path("plot.svg"), path("report.html"));
   if (!counters_.empty())
     fmt::print("\nThe training steps on {} ({}), by op and kernel, slowest first:\n{}", options_.device,
                cuda::Runtime::gpu(device_).properties.name, counters_.to_text(kKernelsShown));
-}
-
-TrainingCurve Trainer::curve() const {
-  TrainingCurve c;
-  c.title = fmt::format("Small CNN on {}, {}: {:.2f}% after {} epoch{}", digits_.name, options_.device,
-                        100 * rows_.back().accuracy, epoch_, epoch_ == 1 ? "" : "s");
-  c.step_losses = losses_;
-  c.steps_per_epoch = steps_;
-  for (const Row& r : rows_) c.epochs.push_back({r.loss, r.accuracy, r.images_per_second});
-  return c;
 }
 
 }  // namespace strata::cli

@@ -4,9 +4,9 @@
 #include <string>
 
 #include "cli/digits.h"
+#include "cli/run_record.h"
 #include "cli/small_cnn.h"
 #include "cli/train_options.h"
-#include "cli/training_plot.h"
 #include "cuda/vgpu/summary.h"
 
 namespace strata::cli {
@@ -16,13 +16,14 @@ using Schedule = optim::lr_scheduler::LRScheduler;
 class Trainer {
  public:
   explicit Trainer(const TrainOptions& options);
-  int run();  // exit status: 0, or 130 when interrupted
+  int run();                                             // exit status: 0, or 130 when interrupted
+  const std::string& result() const { return result_; }  // as JSON, after run()
+  RunRecord record() const;
 
  private:
-  struct Row {  // of metrics.csv
+  struct Row : EpochFacts {  // of metrics.csv
     std::string device;
-    int64_t epoch;
-    double step_ms, images_per_second, loss, accuracy, memory_mb;
+    int64_t epoch = 0;
   };
   bool train_epoch();                                                                     // false: interrupted
   Tensor loss_of(const data::Example& batch);                                             // in the precision of --amp
@@ -37,8 +38,11 @@ class Trainer {
   void save_checkpoint() const;
   void load_checkpoint();
   Metadata description() const;  // must match to resume a checkpoint
-  TrainingCurve curve() const;
-  void report(double seconds) const;
+  void write_reports() const;    // the run's record, the plot and the page
+  void report(double seconds);
+  Tensor take_recorded_step(const data::Example& batch);  // for the record: where its time goes
+  void note_memory();
+  void note_predictions(const data::Example& batch, const Tensor& classes);
 
   TrainOptions options_;
   Digits digits_;
@@ -54,6 +58,9 @@ class Trainer {
   std::vector<float> losses_;       // of every step
   std::vector<Row> rows_, others_;  // this run's; those of other devices in the same folder
   cuda::vgpu::Summary counters_;    // of the training steps, for --counters
+  RunRecord record_;                // the recorded step, memory, predictions
+  bool step_recorded_ = false;
+  std::string result_, started_;  // started_: the time, for people
 };
 
 }  // namespace strata::cli

@@ -95,7 +95,7 @@ void Trainer::load_checkpoint() {
   losses_.assign(losses.data<float>(), losses.data<float>() + losses.numel());
   for (int64_t i = 0; i < rows.size(0); ++i) {
     const double* r = rows.data<double>() + i * kRowNumbers;
-    rows_.push_back({options_.device, static_cast<int64_t>(r[0]), r[1], r[2], r[3], r[4], r[5]});
+    rows_.push_back({{r[1], r[2], r[3], r[4], r[5]}, options_.device, static_cast<int64_t>(r[0])});
   }
   epoch_ = static_cast<int64_t>(position.data<double>()[0]);
   step_ = static_cast<int64_t>(position.data<double>()[1]);

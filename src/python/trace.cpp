@@ -1,9 +1,6 @@
 // strata.trace: starts and ends recordings, and gives their contents to Python.
 #include "python/trace.h"
 
-#include <map>
-#include <set>
-
 #include "python/capsule.h"
 #include "python/texts.h"
 #include "system/trace/trace.h"
@@ -54,35 +51,39 @@ PyObject* value_of(const Fact& f) {
   return Py_BuildValue("(NN)", text_of(f.text), sizes.release());
 }
 
-// For each launch the span of its kernel on the device, of all ids.
-std::map<uint32_t, int32_t> device_spans(const tracing::Trace& t) {
-  std::set<uint64_t> ids;
-  for (const tracing::Event& e : t.recording().events)
-    if (e.layer == Layer::Device) ids.insert(e.id);
-  std::map<uint32_t, int32_t> found;
-  for (const uint64_t id : ids)
-    for (const auto& [launch, device] : t.launches(id)) found[launch] = device;
-  return found;
-}
-
-// _trace_events(trace): a dict per span, in the order of their ends; facts are a list of pairs, since keys may repeat. `parent` and
-// `kernel` (of a launch: on the device) are numbers of events, or -1; `flops` is 0 if it is not known.
+// _trace_events(trace): a dict per span, in the order of their ends; facts are a list of pairs, since keys may repeat. `parent` is
+// the number of an event, or -1; `flops` is 0 if it is not known.
 PyObject* events(PyObject*, PyObject* handle) {
   return guarded([&] {
     const tracing::Trace& t = inside<tracing::Trace>(handle);
     Object list(need(PyList_New(0)));
-    const std::map<uint32_t, int32_t> on_device = device_spans(t);
     for (size_t i = 0; i < t.recording().events.size(); ++i) {
       const tracing::Event& e = t.recording().events[i];
-      const auto kernel = on_device.find(static_cast<uint32_t>(i));
       Object facts(need(PyList_New(0)));
       for (const Fact& f : t.recording().facts(e)) append(facts, Py_BuildValue("(sN)", f.key->name, need(value_of(f))));
-      append(list, Py_BuildValue(
-                     "{s:s,s:N,s:N,s:N,s:K,s:L,s:L,s:I,s:i,s:i,s:L}", "layer", tracing::name_of(e.layer), "name",
-                     text_of(e.name), "detail", text_of(t.recording().detail(e)), "facts", facts.release(), "id",
-                     static_cast<unsigned long long>(e.id), "begin_ns", static_cast<long long>(e.begin_ns), "end_ns",
-                     static_cast<long long>(e.end_ns), "thread", e.thread, "parent", t.parent(i), "kernel",
-                     kernel == on_device.end() ? -1 : kernel->second, "flops", static_cast<long long>(t.flops(i))));
+      append(list,
+             Py_BuildValue("{s:s,s:N,s:N,s:N,s:K,s:L,s:L,s:I,s:i,s:L}", "layer", tracing::name_of(e.layer), "name",
+                           text_of(e.name), "detail", text_of(t.recording().detail(e)), "facts", facts.release(), "id",
+                           static_cast<unsigned long long>(e.id), "begin_ns", static_cast<long long>(e.begin_ns),
+                           "end_ns", static_cast<long long>(e.end_ns), "thread", e.thread, "parent", t.parent(i),
+                           "flops", static_cast<long long>(t.flops(i))));
+    }
+    return list.release();
+  });
+}
+
+// _trace_work(trace): a dict for each kernel that is not inside another one, in the order in which they began
+PyObject* work(PyObject*, PyObject* handle) {
+  return guarded([&] {
+    Object list(need(PyList_New(0)));
+    for (const tracing::Work& w : inside<tracing::Trace>(handle).work()) {
+      Object rejected(need(PyList_New(0)));
+      for (const std::string& reason : w.rejected) append(rejected, text_of(reason));
+      append(list,
+             Py_BuildValue("{s:N,s:N,s:N,s:L,s:L,s:L,s:L,s:I,s:N}", "module", text_of(w.module), "op", text_of(w.op),
+                           "kernel", text_of(w.kernel), "host_ns", static_cast<long long>(w.host_ns), "device_ns",
+                           static_cast<long long>(w.device_ns), "bytes", static_cast<long long>(w.bytes), "flops",
+                           static_cast<long long>(w.flops), "launches", w.launches, "rejected", rejected.release()));
     }
     return list.release();
   });
@@ -161,16 +162,12 @@ PyObject* close_span(PyObject*, PyObject* handle) {
 
 }  // namespace
 
-PyMethodDef trace_functions[] = {{"_trace_start", start, METH_O, nullptr},
-                                 {"_trace_stop", stop, METH_NOARGS, nullptr},
-                                 {"_trace_is_on", is_on, METH_NOARGS, nullptr},
-                                 {"_trace_events", events, METH_O, nullptr},
-                                 {"_trace_rows", rows, METH_VARARGS, nullptr},
-                                 {"_trace_text", text, METH_VARARGS, nullptr},
-                                 {"_trace_save", save, METH_VARARGS, nullptr},
-                                 {"_trace_count", count, METH_O, nullptr},
-                                 {"_trace_open", open_span, METH_VARARGS, nullptr},
-                                 {"_trace_close", close_span, METH_O, nullptr},
-                                 {}};
+PyMethodDef trace_functions[] = {
+  {"_trace_start", start, METH_O, nullptr},      {"_trace_stop", stop, METH_NOARGS, nullptr},
+  {"_trace_is_on", is_on, METH_NOARGS, nullptr}, {"_trace_events", events, METH_O, nullptr},
+  {"_trace_work", work, METH_O, nullptr},        {"_trace_rows", rows, METH_VARARGS, nullptr},
+  {"_trace_text", text, METH_VARARGS, nullptr},  {"_trace_save", save, METH_VARARGS, nullptr},
+  {"_trace_count", count, METH_O, nullptr},      {"_trace_open", open_span, METH_VARARGS, nullptr},
+  {"_trace_close", close_span, METH_O, nullptr}, {}};
 
 }  // namespace strata::python

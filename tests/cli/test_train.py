@@ -36,9 +36,14 @@ def test_learns_and_writes_what_it_promises(digits, tmp_path):
     plot = ElementTree.parse(tmp_path / "out/plot.svg").getroot()
     assert (plot.get("width"), plot.get("height")) == ("1280", "720")
     lines = [e.get("points").split() for e in plot.iter("{http://www.w3.org/2000/svg}polyline")]
-    assert [len(points) for points in lines if len(points) > 4] == [4 * 63] * 2  # the losses and their running mean
-    assert len(list(plot.iter("{http://www.w3.org/2000/svg}circle"))) == 4  # the accuracy after each epoch
-    assert "MNIST" in done.stdout and "plot.svg" in done.stdout and "% of the test images" in done.stdout
+    assert [len(points) for points in lines] == [4 * 63] * 2 + [4, 4]  # losses, their running mean; accuracy, speed
+    assert len(list(plot.iter("{http://www.w3.org/2000/svg}circle"))) == 8  # the accuracy and the speed of each epoch
+    assert (
+        "MNIST" in done.stdout
+        and "plot.svg" in done.stdout
+        and "report.html" in done.stdout
+        and "% of the test images" in done.stdout
+    )
     assert "epoch 4/4 63/63" in done.stderr
 
 
@@ -208,7 +213,7 @@ def test_a_download_with_wrong_contents_is_refused(digits, tmp_path):
     wrong = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "STRATA_MNIST_URL": f"file://{digits}"}
     done = train("--data", "mnist", "--out", tmp_path / "out", cwd=tmp_path, env=wrong, status=2)
     assert "could not be downloaded" in done.stderr and "--data synthetic" in done.stderr
-    assert not [p for p in (tmp_path / ".cache").rglob("*") if p.is_file()]
+    assert [p.name for p in (tmp_path / ".cache").rglob("*") if p.is_file()] == ["download-failed"]
 
 
 @pytest.mark.parametrize(
@@ -287,7 +292,13 @@ def test_a_full_disk_leaves_the_old_checkpoint(digits, tmp_path):
     done = train(*options, "--seed", 3, preexec_fn=small_files, status=2)
     assert "checkpoint.safetensors" in done.stderr
     assert (tmp_path / "checkpoint.safetensors").read_bytes() == before
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["checkpoint.safetensors", "metrics.csv", "plot.svg"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "checkpoint.safetensors",
+        "metrics.csv",
+        "plot.svg",
+        "report.html",
+        "run-cpu.json",
+    ]
 
 
 def test_divergence_is_an_error_with_advice(digits, tmp_path):

@@ -26,6 +26,16 @@ struct Row {
   int64_t bytes = 0;                  // that its kernels read and wrote, at least
 };
 
+// A kernel with what runs inside it.
+struct Work {
+  uint32_t event;      // of the recording
+  std::string module;  // the innermost span of layer Module around it, or around the forward op; may be empty
+  const char *op = "", *kernel = "";  // the innermost op around it
+  int64_t host_ns = 0, device_ns = 0, bytes = 0, flops = 0;
+  uint32_t launches = 0;
+  std::vector<std::string> rejected;  // kernels that came first in the list, with reasons
+};
+
 class STRATA_API Trace {
  public:
   Trace() : Trace(tracing::Recording()) {}
@@ -47,6 +57,7 @@ class STRATA_API Trace {
   int32_t parent(size_t event) const { return nesting_->parent[event]; }  // the span around it; -1: none
   // Floating-point operations of a kernel, from the shapes of its op; 0 if no rule is known.
   int64_t flops(size_t kernel_event) const;
+  std::vector<Work> work() const;  // all kernels, in the order in which they began
   // For each launch of the spans of an id, in order: the span of the kernel on the device. -1: not timed.
   std::vector<std::pair<uint32_t, int32_t>> launches(uint64_t id) const;
 

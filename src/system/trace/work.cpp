@@ -1,5 +1,7 @@
 // What kernels compute, from the shapes of their ops, and which launch a span of a device belongs to.
 #include <algorithm>
+#include <map>
+#include <set>
 #include <string_view>
 
 #include "system/trace/trace.h"
@@ -75,6 +77,72 @@ std::vector<std::pair<uint32_t, int32_t>> Trace::launches(uint64_t id) const {
     const char* kernel = recording_->text(events[launch], key::kernel);
     if (next < timed.size() && kernel && std::string_view(events[static_cast<size_t>(timed[next])].name) == kernel)
       device = timed[next++];
+  }
+  return all;
+}
+
+std::vector<Work> Trace::work() const {
+  const std::vector<Event>& events = recording_->events;
+  // The innermost span of a layer around an event, or -1.
+  const auto around = [&](size_t i, Layer layer) {
+    int32_t p = parent(i);
+    while (p >= 0 && events[static_cast<size_t>(p)].layer != layer) p = parent(static_cast<size_t>(p));
+    return p;
+  };
+  std::map<int64_t, int32_t> module_of_node;  // of forward ops
+  std::map<int32_t, std::vector<std::string>> rejected;
+  std::set<uint64_t> ids;
+  for (size_t i = 0; i < events.size(); ++i) {
+    const Event& e = events[i];
+    if (e.layer == Layer::Device) ids.insert(e.id);
+    if (e.layer == Layer::Op)
+      if (const int64_t node = recording_->integer(e, key::node, 0)) module_of_node[node] = around(i, Layer::Module);
+    if (e.layer == Layer::Dispatch)
+      for (const Fact& f : recording_->facts(e))
+        if (*f.key == key::rejected) rejected[around(i, Layer::Op)].emplace_back(f.text);
+  }
+  std::vector<Work> all;
+  std::map<int32_t, size_t> places;
+  std::vector<std::pair<int64_t, uint32_t>> begins;
+  for (size_t i = 0; i < events.size(); ++i)
+    if (events[i].layer == Layer::Kernel && around(i, Layer::Kernel) < 0)
+      begins.emplace_back(events[i].begin_ns, static_cast<uint32_t>(i));
+  std::sort(begins.begin(), begins.end());
+  for (const auto& [begin, i] : begins) {
+    const Event& e = events[i];
+    Work w;
+    w.event = i;
+    w.kernel = e.name;
+    w.host_ns = e.end_ns - e.begin_ns;
+    w.bytes = recording_->integer(e, key::bytes, 0);
+    w.flops = flops(i);
+    const int32_t op = around(i, Layer::Op);
+    if (op >= 0) w.op = events[static_cast<size_t>(op)].name;
+    if (const auto at = rejected.find(op); at != rejected.end()) w.rejected = at->second;
+    int32_t module = around(i, Layer::Module);
+    if (const int32_t step = around(i, Layer::Autograd); module < 0 && step >= 0) {
+      const auto at = module_of_node.find(recording_->integer(events[static_cast<size_t>(step)], key::node, 0));
+      if (at != module_of_node.end()) module = at->second;
+    }
+    if (module >= 0) w.module = events[static_cast<size_t>(module)].name;
+    places[static_cast<int32_t>(i)] = all.size();
+    all.push_back(std::move(w));
+  }
+  std::map<uint32_t, int32_t> on_device;
+  for (const uint64_t id : ids)
+    for (const auto& [launch, device] : launches(id)) on_device[launch] = device;
+  for (size_t i = 0; i < events.size(); ++i) {
+    if (events[i].layer != Layer::Runtime || std::string_view(events[i].name) != "launch") continue;
+    int32_t outermost = around(i, Layer::Kernel);
+    for (int32_t p = outermost; p >= 0; p = around(static_cast<size_t>(p), Layer::Kernel)) outermost = p;
+    const auto at = places.find(outermost);
+    if (at == places.end()) continue;
+    Work& w = all[at->second];
+    ++w.launches;
+    const auto device = on_device.find(static_cast<uint32_t>(i));
+    if (device == on_device.end() || device->second < 0) continue;
+    const Event& d = events[static_cast<size_t>(device->second)];
+    w.device_ns += d.end_ns - d.begin_ns;
   }
   return all;
 }
