@@ -15,7 +15,7 @@ import tempfile
 
 import cases
 import networks
-from run import HERE, Library, machine, median_us
+from run import HERE, Library, machine, typical_us
 
 SUITES = {"cases": cases.CASES, "networks": networks.CASES}
 
@@ -46,7 +46,7 @@ def measure(builds, name, case, args):
     for k in range(args.rounds):
         for i in (0, 1) if k % 2 == 0 else (1, 0):
             rounds[i].append(builds[i].ask(seconds=args.seconds)["times"])
-    return [median_us(r) for r in rounds]
+    return [typical_us(r, best=False) for r in rounds]
 
 
 def write(out, rows, absent):
