@@ -1,4 +1,4 @@
-"""Copies the public C++ headers as they are installed: strata/strata.h, strata/torch.h and what they include.
+"""Copies the public C++ headers as they are installed: strata/strata.h, torch.h, engine.h, nvinfer.h and what they include.
 
 usage: install_headers.py OUTPUT_FOLDER INCLUDE_FOLDER...
 
@@ -13,7 +13,7 @@ import pathlib
 import re
 import sys
 
-ENTRIES = ["strata/strata.h", "strata/torch.h"]
+ENTRIES = ["strata/strata.h", "strata/torch.h", "strata/engine.h", "strata/nvinfer.h"]
 INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"]+)"|<([^>]+)>)', re.M)
 INTERNAL = re.compile(r"^// begin internal\n.*?^// end internal\n", re.M | re.S)
 

@@ -95,7 +95,7 @@ void add_libraries(CLI::App& app, Run& run) {
 }
 
 void add_missing(CLI::App& app, Run& run) {
-  for (const char* name : {"bench", "engine"}) {
+  for (const char* name : {"bench"}) {
     CLI::App* command = app.add_subcommand(name, "Not in this version");
     command->allow_extras();
     command->callback([&run, name] {

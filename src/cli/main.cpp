@@ -69,6 +69,7 @@ int run(int argc, char** argv) {
   add_train(app, chosen);
   add_report(app, chosen);
   add_onnx(app, chosen);
+  add_engine(app, chosen);
   add_completion(app, chosen);
   add_help(app, chosen);
   add_missing(app, chosen);

@@ -4,19 +4,22 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "cli/commands.h"
 #include "cli/device_option.h"
+#include "cli/json.h"
+#include "cli/network_inputs.h"
 #include "cli/output.h"
+#include "engine/report.h"
 #include "nn/files/checkpoint.h"
 #include "onnx/network.h"
 #include "onnx/tensor_data.h"
-#include "strata/ops.h"
-#include "tensor/generator.h"
+#include "strata/ops/movement/copy.h"
 
 namespace strata::cli {
 namespace {
+
+using engine::printable;
 
 struct OnnxOptions {
   std::string file, device = "cpu", inputs, save;
@@ -25,12 +28,6 @@ struct OnnxOptions {
   bool json = false;
 };
 
-// A text of the file on the terminal: without what a terminal would take as commands.
-std::string printable(std::string_view text) {
-  std::string out;
-  for (const char c : text) out += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  return out;
-}
 std::string type_text(const onnx::TypeInfo& t) {
   using Kind = onnx::TypeInfo::Kind;
   if (t.kind == Kind::Sequence) return "sequence of " + (t.inner.empty() ? "values" : type_text(t.inner[0]));
@@ -53,11 +50,6 @@ size_t count_ops(const onnx::Graph& graph, std::map<std::string, size_t>& ops) {
   }
   return nodes;
 }
-// Valid UTF-8, which JSON needs: other bytes become a replacement character.
-std::string dump(const nlohmann::json& json) {
-  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
 int info(const OnnxOptions& o) {
   const onnx::Model m = onnx::read_model(o.file);
   std::map<std::string, size_t> ops;
@@ -77,7 +69,7 @@ int info(const OnnxOptions& o) {
         list.push_back({{"name", std::string(v.name)}, {"type", type_text(v.type)}});
       all[ports == &m.graph.inputs ? "inputs" : "outputs"] = list;
     }
-    fmt::print("{}\n", dump(all));
+    fmt::print("{}\n", dumped(all));
     return 0;
   }
   std::string opsets;
@@ -98,66 +90,19 @@ int info(const OnnxOptions& o) {
 int check(const OnnxOptions& o) {
   const onnx::Network network(onnx::read_model(o.file), device_of_option(o.device));
   if (o.json)
-    fmt::print("{}\n", dump({{"ok", true}, {"nodes", network.step_count()}, {"device", to_string(network.device())}}));
+    fmt::print("{}\n",
+               dumped({{"ok", true}, {"nodes", network.step_count()}, {"device", to_string(network.device())}}));
   else
     fmt::print("{}: all ops are known; {} nodes run on {}\n", o.file, network.step_count(),
                to_string(network.device()));
   return 0;
 }
 
-// "name=1x3x224x224"
-std::map<std::string, std::vector<int64_t>> shapes_of(const std::vector<std::string>& given) {
-  std::map<std::string, std::vector<int64_t>> shapes;
-  for (const std::string& text : given) {
-    const size_t equals = text.rfind('=');
-    STRATA_CHECK(equals != std::string::npos, Value, "--shape {}: expected NAME=1x3x224x224", text);
-    std::vector<int64_t>& dims = shapes[text.substr(0, equals)];
-    for (size_t at = equals + 1; at < text.size();) {
-      const size_t end = std::min(text.find('x', at), text.size());
-      const std::string number = text.substr(at, end - at);
-      STRATA_CHECK(!number.empty() && number.size() < 12 && number.find_first_not_of("0123456789") == std::string::npos,
-                   Value, "--shape {}: '{}' is not a size", text, number);
-      dims.push_back(std::stoll(number));
-      at = end + 1;
-    }
-  }
-  return shapes;
-}
-onnx::Values inputs_of(const onnx::Network& network, const OnnxOptions& o) {
-  const auto shapes = shapes_of(o.shapes);
-  std::map<std::string, Tensor> given;
-  if (!o.inputs.empty())
-    for (auto& [name, t] : load_safetensors(o.inputs).tensors) given.emplace(name, t);
-  onnx::Values values;
-  Generator generator(0);
-  for (const onnx::Network::Port& p : network.inputs()) {
-    if (const auto found = given.find(p.name); found != given.end()) {
-      values.emplace_back(to(found->second, network.device()));
-      given.erase(found);
-      continue;
-    }
-    if (p.optional) {
-      values.emplace_back();
-      continue;
-    }
-    STRATA_CHECK(p.type.kind == onnx::TypeInfo::Kind::Tensor, NotImplemented,
-                 "the input '{}' is {}; give values with --inputs", p.name, type_text(p.type));
-    std::vector<int64_t> shape;
-    for (const auto& d : p.type.dims) shape.push_back(d.value >= 0 ? d.value : 1);
-    if (const auto found = shapes.find(p.name); found != shapes.end()) shape = found->second;
-    const DType dtype = onnx::storage_dtype(static_cast<onnx::ElementType>(p.type.element));
-    const Tensor x = is_floating(dtype) ? to(randn(shape, &generator, TensorOptions(DType::F32)), dtype)
-                                        : zeros(shape, TensorOptions(dtype));
-    values.emplace_back(to(x, network.device()));
-  }
-  STRATA_CHECK(given.empty(), Value, "the model has no input '{}'", given.begin()->first);
-  return values;
-}
-
 int run_model(const OnnxOptions& o) {
   STRATA_CHECK(o.runs >= 1, Value, "--runs {}: expected 1 or more", o.runs);
-  const onnx::Network network(onnx::read_model(o.file), device_of_option(o.device));
-  const onnx::Values inputs = inputs_of(network, o);
+  const engine::OnnxNetwork network(onnx::read_model(o.file), device_of_option(o.device));
+  const onnx::Values inputs =
+    make_inputs(network.inputs(), network.device(), {sizes_by_name(o.shapes, "--shape"), o.inputs});
   onnx::Values outputs;
   double best = 0;
   for (int64_t i = 0; i < o.runs; ++i) {
@@ -178,7 +123,7 @@ int run_model(const OnnxOptions& o) {
     if (outputs[i].tensor) results.emplace_back(name, outputs[i].tensor);
   }
   if (o.json)
-    fmt::print("{}\n", dump({{"outputs", list}, {"milliseconds", best}, {"device", to_string(network.device())}}));
+    fmt::print("{}\n", dumped({{"outputs", list}, {"milliseconds", best}, {"device", to_string(network.device())}}));
   else
     fmt::print("best of {} run{}: {:.3f} ms on {}\n", o.runs, o.runs == 1 ? "" : "s", best,
                to_string(network.device()));

@@ -53,8 +53,9 @@ double total_of(const std::vector<LayerProfile>& layers) {
 }
 // What limits the layer, as a share of the device's peak.
 double share_of_peak(const LayerProfile& l, const Peaks& peaks) {
-  return std::max(share(rate(l.flops, seconds_of(l)), peaks.flops),
-                  share(rate(static_cast<double>(l.bytes), seconds_of(l)), peaks.bytes));
+  const double flops = share(rate(l.flops, seconds_of(l)), peaks.flops),
+               bytes = share(rate(static_cast<double>(l.bytes), seconds_of(l)), peaks.bytes);
+  return std::min(1.0, std::max(flops, bytes));  // caches are faster than the memory
 }
 std::string kernel_text(const LayerProfile& l) {
   return l.kernel.empty() ? "(chosen in each run)" : l.kernel + " (" + l.source + ")";

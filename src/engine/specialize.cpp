@@ -10,6 +10,7 @@
 #include "compile/sharing.h"
 #include "dispatch/autocast.h"
 #include "dispatch/settings.h"
+#include "strata/ops/movement/copy.h"
 
 namespace strata::engine {
 namespace {
@@ -140,7 +141,8 @@ std::shared_ptr<const Specialization> specialize(const Network& network, std::sp
       return nullptr;
     }
     followed.given.push_back(i);
-    tensors.push_back(alias(*inputs[i].tensor));
+    const Tensor& t = inputs[i].tensor;
+    tensors.push_back(t.device() == network.device() ? alias(*t) : to(t, network.device()));
     how.input_names.push_back(network.inputs()[i].name);
   }
   auto s = std::make_shared<Specialization>();

@@ -7,8 +7,12 @@
 
 #include "compile/capture.h"
 #include "engine/builder.h"
+#include "engine/definition.h"
+#include "engine/plan.h"
+#include "engine/trace.h"
 #include "strata/strata.h"
 #include "tests/expect_error.h"
+#include "tests/temp_folder.h"
 
 namespace strata {
 namespace {
@@ -59,6 +63,72 @@ TEST(Engine, GivesTheResultsOfTheOps) {
       EXPECT_EQ(context->last_mode(), i > 0 && network->device().type != DeviceType::Cpu ? "cuda graph" : "graph");
     }
   }
+}
+
+TEST(Engine, IsMadeOfProgramsThatAreFollowed) {
+  Net net;
+  const auto program = [&](const Tensors& in) { return net(in); };
+  const engine::Input input({1, 3, 6, 7}, {2, 3, 6, 7}, {9, 3, 6, 7});
+  const auto network = engine::trace(program, {input});
+  EXPECT_EQ(engine::to_string(network->inputs()[0]), "input_0: float[s0, 3, 6, 7]");
+  engine::BuilderConfig config{.level = 0};
+  config.profiles.emplace_back().set("input_0", {1, 3, 6, 7}, {2, 3, 6, 7}, {9, 3, 6, 7});
+  const auto e = engine::build(network, config);
+  const auto context = e->create_context();
+  const autograd::NoGrad off;
+  for (const int64_t n : {1, 2, 5, 9}) {
+    const Tensor x = randn({n, 3, 6, 7});
+    const Tensors got = context->run({x}), want = net({x});
+    for (size_t k = 0; k < got.size(); ++k) EXPECT_TRUE(got[k].allclose(want[k], 1e-5, 1e-6)) << n << ' ' << k;
+  }
+  EXPECT_ERROR(Value, "1x3x6x7 to 9x3x6x7 (tuned for 2x3x6x7)", context->run({randn({10, 3, 6, 7})}));
+  EXPECT_ERROR(Value, "min <= opt <= max", engine::trace(program, {engine::Input({4}, {3}, {5})}));
+}
+
+TEST(Engine, IsMadeOfLayersByName) {
+  const Tensor w = randn({4, 3, 3, 3}), b = randn({4});
+  engine::NetworkDefinition d;
+  const engine::Layer x = d.add_input(engine::Input({2, 3, 8, 8}));
+  const engine::Layer y = d.add("conv2d", {x, w, b}, {{"padding", std::vector<int64_t>{1, 1}}});
+  const engine::Layer z = d.add("relu", {y});
+  d.mark_output(d.add("cat", {std::vector<engine::Layer>{z, x}, int64_t{1}}));
+  const auto context = engine::build(d.finish(), {.level = 0})->create_context();
+  for (int i = 0; i < 2; ++i) {
+    const Tensor image = randn({2, 3, 8, 8});
+    const Tensor want = cat({relu(nn::functional::conv2d(image, w, b, 1, 1)), image}, 1);
+    EXPECT_TRUE(context->run({image})[0].allclose(want, 1e-5, 1e-6));
+  }
+  EXPECT_ERROR(Type, "has no parameter 'stride2'", d.add("relu", {x}, {{"stride2", int64_t{1}}}));
+  EXPECT_ERROR(Value, "is of another network", d.add("relu", {engine::Layer{99, 0}}));
+  EXPECT_ERROR(Value, "has no outputs", engine::NetworkDefinition().finish());
+}
+
+TEST(Engine, ContextsOfThreadsGiveTheSameBits) {
+  Net net;
+  const Tensor x = randn({2, 3, 6, 7});
+  const auto e = engine::build(std::make_shared<engine::GraphNetwork>(graph_of(net, x), Device()), {.level = 0});
+  const Tensor want = e->create_context()->run({x})[0];
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&] {
+      const auto context = e->create_context();
+      for (int i = 0; i < 50; ++i) wrong += !context->run({x})[0].equal(want);
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Engine, PlanIsTheSameEngine) {
+  Net net;
+  const Tensor x = randn({2, 3, 6, 7});
+  const auto e = engine::build(std::make_shared<engine::GraphNetwork>(graph_of(net, x), Device()), {.level = 1});
+  const testing::TempFolder folder;
+  engine::save_plan(*e, folder / "m.plan");
+  const auto again = engine::load_plan(folder / "m.plan");
+  const Tensors got = again->create_context()->run({x}), want = e->create_context()->run({x});
+  for (size_t k = 0; k < got.size(); ++k) EXPECT_TRUE(got[k].equal(want[k]));
+  EXPECT_EQ(again->tactics(), e->tactics());
 }
 }  // namespace
 }  // namespace strata
