@@ -83,6 +83,7 @@ std::shared_ptr<Engine> build(std::shared_ptr<const Network> network, BuilderCon
   const auto begin = std::chrono::steady_clock::now();
   auto engine = std::make_shared<Engine>(std::move(network), std::move(config));
   const BuilderConfig& c = engine->config();
+  if (!c.graphs_now) return engine;
   TimingCache cache = c.timing_cache.empty() ? TimingCache() : TimingCache::read(c.timing_cache);
   const size_t known = cache.size();
   std::vector<OptimizationProfile> profiles = c.profiles;

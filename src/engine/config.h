@@ -40,6 +40,7 @@ struct BuilderConfig {
   size_t most_specializations = 32;               // sizes of inputs that are kept, by engine and context
   size_t most_bytes = size_t{1} << 32;            // of memory that the specialisations of a context keep
   bool cuda_graphs = true;                        // on a GPU, runs of the same sizes are one launch
+  bool graphs_now = true;                         // the build makes the graphs of the profiles, not their first run
   std::string timing_cache = {};                  // a file; empty: none
   std::vector<OptimizationProfile> profiles = {};
   // Is told what is being done and how much of it is done (0 to 1). Returns false to stop: the build throws Runtime.

@@ -66,9 +66,11 @@ std::string to_string(const Port& port) {
 }
 
 OnnxNetwork::OnnxNetwork(onnx::Model model, Device device, const onnx::Limits& limits)
-    : Network(device), network_(std::move(model), device, limits) {
-  for (const onnx::Network::Port& p : network_.inputs()) inputs_.push_back(port_of(p));
-  for (const onnx::Network::Port& p : network_.outputs()) outputs_.push_back(port_of(p));
+    : OnnxNetwork(std::make_shared<const onnx::Network>(std::move(model), device, limits)) {}
+OnnxNetwork::OnnxNetwork(std::shared_ptr<const onnx::Network> network)
+    : Network(network->device()), network_(std::move(network)) {
+  for (const onnx::Network::Port& p : network_->inputs()) inputs_.push_back(port_of(p));
+  for (const onnx::Network::Port& p : network_->outputs()) outputs_.push_back(port_of(p));
 }
 
 std::vector<std::pair<std::string, Tensor>> OnnxNetwork::weights() const {

@@ -54,14 +54,15 @@ class STRATA_API Network {
 class STRATA_API OnnxNetwork final : public Network {
  public:
   OnnxNetwork(onnx::Model model, Device device, const onnx::Limits& limits = {});
-  onnx::Values run(std::span<const onnx::Value> inputs) const override { return network_.run(inputs); }
+  explicit OnnxNetwork(std::shared_ptr<const onnx::Network> network);
+  onnx::Values run(std::span<const onnx::Value> inputs) const override { return network_->run(inputs); }
   std::vector<std::pair<std::string, Tensor>> weights() const override;
-  size_t node_count() const override { return network_.step_count(); }
+  size_t node_count() const override { return network_->step_count(); }
   std::map<std::string, size_t> op_counts() const override;
-  const onnx::Model& model() const { return network_.model(); }
+  const onnx::Model& model() const { return network_->model(); }
 
  private:
-  onnx::Network network_;
+  std::shared_ptr<const onnx::Network> network_;
 };
 
 // Empty: those of the graph.

@@ -6,13 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "base/file.h"
-#include "engine/engine.h"
-#include "files/safetensors.h"
+#include "engine/plan_format.h"
 
 namespace strata::engine {
-
-constexpr int kPlanVersion = 1;
 
 // Writes the file whole or not at all.
 STRATA_API void save_plan(const Engine& engine, const std::string& path);
@@ -22,21 +18,5 @@ STRATA_API std::string plan_bytes(const Engine& engine);
 // if a byte was changed, something is missing, or it is of another version.
 STRATA_API std::shared_ptr<Engine> read_plan(const std::shared_ptr<FileBytes>& file, std::optional<Device> device = {});
 STRATA_API std::shared_ptr<Engine> load_plan(const std::string& path, std::optional<Device> device = {});
-
-// What a plan says, without the engine.
-struct PlanContents {
-  bool is_graph = false;  // a graph as JSON, else a model of ONNX
-  std::string network;
-  std::vector<std::pair<std::string, Tensor>> weights;
-  PortNames names;
-  std::string device, source_sha256;
-  BuilderConfig config;
-  TacticTable tactics;
-};
-// Only looks whether the bytes are those that were written.
-STRATA_API void check_plan_bytes(const FileBytes& file);
-// Checks everything but the bytes' sum.
-STRATA_API PlanContents parse_plan(const std::shared_ptr<FileBytes>& file);
-STRATA_API bool is_plan(const FileBytes& file);  // begins like one
 
 }  // namespace strata::engine

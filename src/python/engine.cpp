@@ -64,6 +64,7 @@ engine::BuilderConfig config_of(PyObject* dict) {
   flag("bf16", c.bf16);
   flag("int8", c.int8);
   flag("cuda_graphs", c.cuda_graphs);
+  flag("graphs_now", c.graphs_now);
   size("workspace_limit", c.workspace_limit);
   size("most_specializations", c.most_specializations);
   size("most_bytes", c.most_bytes);
@@ -99,6 +100,10 @@ PyObject* network_of_model(PyObject*, PyObject* args) {
     }
     return capsule(std::move(network));
   });
+}
+// _engine_network_of_loaded(the network of a strata.onnx.Model), which both share
+PyObject* network_of_loaded(PyObject*, PyObject* o) {
+  return guarded([&] { return capsule<SharedNetwork>(std::make_shared<engine::OnnxNetwork>(onnx_network_of(o))); });
 }
 std::vector<std::string> names_of(PyObject* list) {
   std::vector<std::string> names;
@@ -312,6 +317,7 @@ PyObject* tune(PyObject*, PyObject* args) {
 }  // namespace
 
 PyMethodDef engine_functions[] = {{"_engine_network", network_of_model, METH_VARARGS, nullptr},
+                                  {"_engine_network_of_loaded", network_of_loaded, METH_O, nullptr},
                                   {"_engine_network_of_graph", network_of_graph, METH_VARARGS, nullptr},
                                   {"_engine_build", build, METH_VARARGS, nullptr},
                                   {"_engine_describe", describe, METH_O, nullptr},

@@ -4,25 +4,17 @@
 #include "onnx/network.h"
 #include "onnx/save.h"
 #include "onnx/tensor_data.h"
-#include "python/binding.h"
+#include "python/capsule.h"
 #include "python/files.h"
 #include "python/onnx_values.h"
 
 namespace strata::python {
-namespace {
 
 using onnx::Network;
-constexpr const char* kCapsule = "strata.onnx.network";
+using LoadedNetwork = std::shared_ptr<const Network>;
+template <> constexpr const char* kCapsule<LoadedNetwork> = "strata.onnx.network";
 
-struct Held {
-  std::shared_ptr<const Network> network;
-};
-void release_network(PyObject* capsule) { delete static_cast<Held*>(PyCapsule_GetPointer(capsule, kCapsule)); }
-const Network& network_of(PyObject* capsule) {
-  auto* held = static_cast<Held*>(PyCapsule_GetPointer(capsule, kCapsule));
-  if (!held) throw PythonError{};
-  return *held->network;
-}
+namespace {
 
 // --- values ------------------------------------------------------------------------------------------------------------
 std::string text_of(PyObject* o) {
@@ -104,14 +96,10 @@ onnx::Model onnx_model_of(PyObject* source) {
   return onnx::read_model(path.text());
 }
 
+LoadedNetwork onnx_network_of(PyObject* o) { return inside<LoadedNetwork>(o); }
+
 namespace {
 // --- networks ------------------------------------------------------------------------------------------------------------
-PyObject* keep(std::shared_ptr<const Network> network) {
-  auto held = std::make_unique<Held>(Held{std::move(network)});
-  PyObject* capsule = need(PyCapsule_New(held.get(), kCapsule, release_network));
-  (void)held.release();
-  return capsule;
-}
 // _onnx_load(path or bytes, device, loop iterations, bytes of a value)
 PyObject* load(PyObject*, PyObject* args) {
   PyObject *source, *device;
@@ -121,20 +109,21 @@ PyObject* load(PyObject*, PyObject* args) {
     const Device where = device_of_object(device);
     const onnx::Limits limits{iterations, bytes};
     onnx::Model model = onnx_model_of(source);
-    std::shared_ptr<const Network> network;
+    LoadedNetwork network;
     {
       const WithoutGil free;
       network = std::make_shared<const Network>(std::move(model), where, limits);
     }
-    return keep(std::move(network));
+    return capsule(std::move(network));
   });
 }
 // _onnx_run(network, inputs): a list of outputs
 PyObject* run(PyObject*, PyObject* args) {
-  PyObject *capsule, *list;
-  if (!PyArg_ParseTuple(args, "OO!", &capsule, &PyList_Type, &list)) return nullptr;
+  PyObject *o, *list;
+  if (!PyArg_ParseTuple(args, "OO!", &o, &PyList_Type, &list)) return nullptr;
   return guarded([&]() -> PyObject* {
-    const Network& network = network_of(capsule);
+    const LoadedNetwork held = onnx_network_of(o);
+    const Network& network = *held;
     const onnx::Values inputs = onnx_values_of(list);
     onnx::Values outputs;
     {
@@ -164,9 +153,10 @@ PyObject* ports_object(const std::vector<Network::Port>& ports) {
   return list.release();
 }
 // _onnx_describe(network): a dict
-PyObject* describe(PyObject*, PyObject* capsule) {
+PyObject* describe(PyObject*, PyObject* o) {
   return guarded([&]() -> PyObject* {
-    const Network& n = network_of(capsule);
+    const LoadedNetwork held = onnx_network_of(o);
+    const Network& n = *held;
     const onnx::Model& m = n.model();
     Object opsets(need(PyDict_New())), metadata(need(PyDict_New()));
     for (const auto& [domain, version] : m.opsets)

@@ -11,7 +11,8 @@ onnx::Value onnx_value_of(PyObject* o);
 onnx::Values onnx_values_of(PyObject* list);
 PyObject* object_of(const onnx::Value& v);
 PyObject* list_of(const onnx::Values& values);
-onnx::Model onnx_model_of(PyObject* source);  // a path, or the bytes of a model
+std::shared_ptr<const onnx::Network> onnx_network_of(PyObject* capsule);  // of strata.onnx.Model
+onnx::Model onnx_model_of(PyObject* source);                              // a path, or the bytes of a model
 
 extern PyMethodDef engine_functions[];
 

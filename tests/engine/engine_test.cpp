@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <thread>
 
 #include "compile/capture.h"
@@ -129,6 +130,19 @@ TEST(Engine, PlanIsTheSameEngine) {
   const Tensors got = again->create_context()->run({x}), want = e->create_context()->run({x});
   for (size_t k = 0; k < got.size(); ++k) EXPECT_TRUE(got[k].equal(want[k]));
   EXPECT_EQ(again->tactics(), e->tactics());
+}
+
+TEST(Engine, CorpusOfPlansIsReadOrRefused) {
+  int good = 0, all = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(STRATA_CORPUS) + "/plan")) {
+    ++all;
+    try {
+      engine::load_plan(entry.path().string());
+      ++good;
+    } catch (const Error& e) { EXPECT_NE(e.kind(), ErrorKind::Internal) << entry.path() << e.what(); }
+  }
+  EXPECT_GE(all, 4);
+  EXPECT_GE(good, 2);
 }
 }  // namespace
 }  // namespace strata

@@ -95,3 +95,18 @@ def test_programs_run_unchanged(source, tmp_path):
     command = [sys.executable, "-m", "strata.onnxruntime", str(program), str(tmp_path / "m.onnx")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.stdout == "[[2.0, 3.0]]\n", done.stderr
+
+
+@pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_ALL"])
+def test_sizes_that_come_again_have_the_same_results(source, level):
+    options = ort.SessionOptions()
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, level)
+    session = ort.InferenceSession(source, options)
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 1, 3, 2, 1, 1, 0, 0):
+        x = rng.standard_normal((n, 2)).astype(np.float32)
+        y, z = session.run(None, {"x": x})
+        np.testing.assert_array_equal(y, x * np.float32([2, 3]))
+        np.testing.assert_array_equal(z, x * np.float32([2, 3]) + x)
+    with pytest.raises(ort.capi.onnxruntime_pybind11_state.InvalidArgument):
+        session.run(None, {"x": np.zeros((1, 3), np.float32)})

@@ -91,6 +91,7 @@ def _config(options):
         "most_specializations",
         "most_bytes",
         "cuda_graphs",
+        "graphs_now",
         "timing_cache",
         "profiles",
         "progress",
@@ -107,7 +108,8 @@ def build(model, *, device="cpu", profiles=(), **options):
 
     `profiles` are dicts of (min, opt, max) by input, for inputs whose sizes vary. Options: `fp16`, `bf16`, `int8` allow these
     precisions; `level` 0 (kernels are not timed) to 5, `time_limit` in seconds, `timing_cache` (a file) for the timing of
-    kernels; `workspace_limit` in bytes; `most_specializations` and `most_bytes`, which a context keeps; `cuda_graphs`;
+    kernels; `workspace_limit` in bytes; `most_specializations` and `most_bytes`, which a context keeps; `cuda_graphs`; `graphs_now=False`
+    makes graphs at the first run of their sizes;
     `progress(what, done)`, which may return False to stop.
     """
     if isinstance(profiles, dict):

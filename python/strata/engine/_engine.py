@@ -80,6 +80,14 @@ class Engine:
         self.inputs, self.outputs = ([Port(**p) for p in about[side]] for side in ("inputs", "outputs"))
         self.device = _C._engine_device(handle)
 
+    @classmethod
+    def of_model(cls, model, **options):
+        """The engine of a strata.onnx.Model, with which it shares the weights. Options are those of build()."""
+        from ._build import _config
+
+        network = _C._engine_network_of_loaded(model._network)
+        return cls(_C._engine_build(network, _config({"graphs_now": False, **options})))
+
     def create_context(self):
         """A context with memory of its own."""
         return ExecutionContext(self)

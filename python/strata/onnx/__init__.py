@@ -51,13 +51,17 @@ class Model(Module):
         self.about = about
         self.eval()
 
-    def run(self, inputs):
-        """All outputs as a list, for a dict of inputs by name."""
+    def values_of(self, inputs):
+        """The inputs in order, as the network takes them, for a dict by name."""
         known = [v.name for v in self.inputs]
         unknown = [name for name in inputs if name not in known]
         if unknown:
             raise ValueError(f"onnx: the model has no input {unknown[0]!r}; its inputs are {', '.join(known)}")
-        return _C._onnx_run(self._network, [to_value(inputs.get(name), self.device) for name in known])
+        return [to_value(inputs.get(name), self.device) for name in known]
+
+    def run(self, inputs):
+        """All outputs as a list, for a dict of inputs by name."""
+        return _C._onnx_run(self._network, self.values_of(inputs))
 
     def forward(self, *args, **named):
         if len(args) > len(self.inputs):

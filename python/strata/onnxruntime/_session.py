@@ -3,12 +3,15 @@
 import os
 
 from .. import _C
+from ..engine import Engine
 from ..onnx import Model, _values
-from ._options import SessionOptions
+from ._options import GraphOptimizationLevel, SessionOptions
 from ._providers import device_of
 from ._values import OrtValue, device_named
 from .capi.onnxruntime_pybind11_state import Fail, InvalidArgument, InvalidGraph, NoSuchFile
 from .capi.onnxruntime_pybind11_state import NotImplemented as NotSupported
+
+_MOST_SIZES = 1024  # that are remembered as seen
 
 
 class NodeArg:
@@ -48,6 +51,30 @@ def _loaded(source, device):
         raise InvalidGraph(str(e)) from e
 
 
+class _Runs:
+    """Runs of a model. The ops of sizes that come once are called one by one; sizes that come again get a graph of an engine."""
+
+    def __init__(self, model, options):
+        self._model = model
+        off = options.graph_optimization_level == GraphOptimizationLevel.ORT_DISABLE_ALL
+        self._engine = None if off else Engine.of_model(model)
+        self._seen = set()
+
+    def __call__(self, feeds):
+        if self._engine is None:
+            return self._model.run(feeds)
+        sizes = tuple((name, getattr(v, "shape", None)) for name, v in feeds.items())
+        try:
+            is_new = sizes not in self._seen
+        except TypeError:  # lists of sizes: not an array
+            is_new = True
+        if is_new:
+            if len(self._seen) < _MOST_SIZES:
+                self._seen.add(sizes)
+            return self._model.run(feeds)
+        return self._engine.run(self._model.values_of(feeds))
+
+
 class InferenceSession:
     """A model that is ready to run. Keywords of onnxruntime that tune its own engine are accepted."""
 
@@ -55,6 +82,7 @@ class InferenceSession:
         device, self._providers = device_of(providers, provider_options)
         self._options = sess_options or SessionOptions()
         self._model = _loaded(path_or_bytes, device)
+        self._runs = _Runs(self._model, self._options)
 
     def get_session_options(self):
         return self._options
@@ -105,7 +133,7 @@ class InferenceSession:
             if name not in feeds:
                 raise InvalidArgument(f"Required inputs (['{name}']) are missing from input feed ({list(feeds)}).")
         try:
-            results = self._model.run(feeds)
+            results = self._runs(feeds)
         except (TypeError, ValueError) as e:
             raise InvalidArgument(str(e)) from e
         except NotImplementedError as e:
