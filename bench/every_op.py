@@ -37,7 +37,7 @@ import torch
 ROUNDS = 5
 LEAST_SECONDS = 2e-3  # of a round
 # Before a round with several threads: the threads of the other library poll for work that long.
-REST_SECONDS = {strata: 0.03, torch: 0.002}
+REST_SECONDS = 0.03  # the same for both: processors that have rested are slower at first
 MOST_SECONDS = 1.5  # a call that would take longer is left out
 ENOUGH_SECONDS = 3  # of all rounds: then three are enough
 SAVE_SECONDS = 5  # between two writes of the rows so far
@@ -202,7 +202,7 @@ def compare(ours, theirs, threads):
     while len(times[torch]) < ROUNDS and (len(times[torch]) < 3 or clock() - begin < ENOUGH_SECONDS):
         for library, run in runs.items():
             if threads > 1:
-                time.sleep(REST_SECONDS[library])
+                time.sleep(REST_SECONDS)
                 run()  # wakes this library's threads
             times[library].append(once(run, counts[library]))
     return min(times[strata]), min(times[torch])  # other processes can only add time

@@ -10,6 +10,7 @@
 #include "base/api.h"
 #include "engine/network.h"
 #include "engine/passes.h"
+#include "engine/quantize/table.h"
 
 namespace strata::engine {
 
@@ -43,6 +44,7 @@ struct BuilderConfig {
   bool graphs_now = true;                         // the build makes the graphs of the profiles, not their first run
   std::string timing_cache = {};                  // a file; empty: none
   std::vector<OptimizationProfile> profiles = {};
+  CalibrationTable calibration = {};  // for int8: the sizes of values, from calibrate()
   // Is told what is being done and how much of it is done (0 to 1). Returns false to stop: the build throws Runtime.
   std::function<bool(const std::string& what, double done)> progress = {};
 };

@@ -22,6 +22,7 @@ PassOptions options_of(const BuilderConfig& config) {
   options.bf16 = config.bf16;
   options.int8 = config.int8;
   options.level = config.level;
+  if (!config.calibration.values.empty()) options.calibration = &config.calibration;
   return options;
 }
 

@@ -9,6 +9,8 @@
 
 namespace strata::engine {
 
+struct CalibrationTable;
+
 // What a pass did at one place, or why it did not: for the engine's report.
 struct Decision {
   std::string pass;   // "fold_constants"
@@ -21,9 +23,11 @@ struct Decision {
 struct PassOptions {
   bool fp16 = false, bf16 = false, int8 = false;  // lower precisions that may be used
   bool only_necessary = false;                    // nothing that changes bits or replaces values
+  bool only_layers = false;                       // constants, norms and pads become part of layers; no op is new
   int level = 3;                                  // 0: only what removes work, without new forms of nodes
   int64_t constant_bytes = 16 << 20;  // a node whose results would be more new constants than this is not folded
-  std::vector<Decision>* decisions = nullptr;  // gets what was decided, if given
+  const CalibrationTable* calibration = nullptr;  // for int8
+  std::vector<Decision>* decisions = nullptr;     // gets what was decided, if given
 };
 
 // Runs all passes that the options allow. Returns how many nodes they removed.

@@ -33,6 +33,7 @@ Json json_of(const BuilderConfig& c) {
           {"most_specializations", c.most_specializations},
           {"most_bytes", c.most_bytes},
           {"cuda_graphs", c.cuda_graphs},
+          {"calibration", to_string(c.calibration)},
           {"profiles", profiles}};
 }
 Json json_of(const TacticTable& tactics) {

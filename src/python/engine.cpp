@@ -6,6 +6,7 @@
 #include "engine/report.h"
 #include "python/binding.h"
 #include "python/capsule.h"
+#include "python/engine_network.h"
 #include "python/files.h"
 #include "python/graph_capsule.h"
 #include "python/kernels.h"
@@ -14,11 +15,7 @@
 
 namespace strata::python {
 
-using SharedNetwork = std::shared_ptr<const engine::Network>;
-using SharedEngine = std::shared_ptr<engine::Engine>;
 using SharedContext = std::shared_ptr<engine::ExecutionContext>;
-template <> constexpr const char* kCapsule<SharedNetwork> = "strata.engine.network";
-template <> constexpr const char* kCapsule<SharedEngine> = "strata.engine.engine";
 template <> constexpr const char* kCapsule<SharedContext> = "strata.engine.context";
 
 namespace {
@@ -76,6 +73,7 @@ engine::BuilderConfig config_of(PyObject* dict) {
     c.timing_cache = path.text();
   }
   if (PyObject* o = item("profiles")) c.profiles = profiles_of(o);
+  if (PyObject* o = item("calibration")) c.calibration = engine::table_of(text_of(o, "a calibration table"));
   if (PyObject* o = item("progress"); o && o != Py_None)
     c.progress = [o](const std::string& what, double done) {
       const WithGil lock;

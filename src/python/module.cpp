@@ -410,7 +410,8 @@ bool init(PyObject* module) {
        {conversion_functions, autograd_functions, dlpack_functions,        file_functions,     optim_functions,
         value_functions,      device_functions,   device_memory_functions, autocast_functions, kernel_functions,
         gemm_functions,       library_functions,  inline_functions,        sparse_functions,   graph_functions,
-        system_functions,     trace_functions,    explain_functions,       onnx_functions,     engine_functions})
+        system_functions,     trace_functions,    explain_functions,       onnx_functions,     engine_functions,
+        engine_quantize_functions})
     if (PyModule_AddFunctions(module, table) < 0) return false;
   ops_dict = make_ops();
   return ops_dict && PyModule_AddObjectRef(module, "ops", ops_dict) == 0 && bind_operators(ops_dict) &&

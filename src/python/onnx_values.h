@@ -15,5 +15,6 @@ std::shared_ptr<const onnx::Network> onnx_network_of(PyObject* capsule);  // of 
 onnx::Model onnx_model_of(PyObject* source);                              // a path, or the bytes of a model
 
 extern PyMethodDef engine_functions[];
+extern PyMethodDef engine_quantize_functions[];
 
 }  // namespace strata::python

@@ -10,5 +10,17 @@ build() makes an engine of an .onnx file, compile() of a module, load() of a pla
 
 from ._build import Input, build, compile, load
 from ._engine import Engine, ExecutionContext, Port
+from ._quantize import Calibration, calibrate, quantize
 
-__all__ = ["Engine", "ExecutionContext", "Input", "Port", "build", "compile", "load"]
+__all__ = [
+    "Calibration",
+    "Engine",
+    "ExecutionContext",
+    "Input",
+    "Port",
+    "build",
+    "calibrate",
+    "compile",
+    "load",
+    "quantize",
+]

@@ -95,11 +95,14 @@ def _config(options):
         "timing_cache",
         "profiles",
         "progress",
+        "calibration",
     }
     if unknown := sorted(set(options) - known):
         raise TypeError(f"engine: unknown option {unknown[0]!r}; options are {', '.join(sorted(known))}")
     if options.get("timing_cache") is not None:
         options["timing_cache"] = os.fspath(options["timing_cache"])
+    if options.get("calibration") is not None:
+        options["calibration"] = str(options["calibration"])
     return {key: value for key, value in options.items() if value is not None}
 
 
@@ -110,7 +113,7 @@ def build(model, *, device="cpu", profiles=(), **options):
     precisions; `level` 0 (kernels are not timed) to 5, `time_limit` in seconds, `timing_cache` (a file) for the timing of
     kernels; `workspace_limit` in bytes; `most_specializations` and `most_bytes`, which a context keeps; `cuda_graphs`; `graphs_now=False`
     makes graphs at the first run of their sizes;
-    `progress(what, done)`, which may return False to stop.
+    `progress(what, done)`, which may return False to stop; `calibration`, which `int8` needs: what calibrate() returned.
     """
     if isinstance(profiles, dict):
         profiles = [profiles]

@@ -15,17 +15,12 @@ using graph::Node;
 using graph::ValueId;
 using graph::ValueRef;
 
-// What follows a layer, as the arguments of the fused ops.
-struct Tail {
-  std::string activation = "none";
-  std::vector<double> numbers = {};
-  ValueId other = kNoValue;
-  bool add_last = false;
+// What follows a layer, and the nodes that compute it.
+struct Following : Tail {
   ValueId result = kNoValue;
-  std::vector<size_t> nodes = {};  // that become part of the layer
-  size_t last = 0;                 // the last of them, or the layer
-  std::string text = {};           // for the report
-  bool any() const { return activation != "none" || other != kNoValue; }
+  std::vector<size_t> nodes = {};
+  size_t last = 0;        // the last of them, or the layer
+  std::string text = {};  // for the report
 };
 
 struct Activation {
@@ -79,8 +74,8 @@ ValueId added_to(const Rewriter& r, const Node& n, ValueId v) {
 }
 
 // Follows the result of a layer through what its op can do too.
-Tail follow(const Rewriter& r, const Layer& l) {
-  Tail t;
+Following follow(const Rewriter& r, const Layer& l) {
+  Following t;
   t.result = l.result;
   t.last = l.at;
   while (!t.add_last) {
@@ -106,25 +101,15 @@ Tail follow(const Rewriter& r, const Layer& l) {
   return t;
 }
 
-bool is_symmetric(const Layer& l) {
-  const size_t dims = l.padding.size() / 2;
-  for (size_t d = 0; d < dims; ++d)
-    if (l.padding[d] != l.padding[d + dims]) return false;
-  return true;
-}
-
 Argument maybe(ValueId id) { return id == kNoValue ? Argument() : Argument(ValueRef{id}); }
 
 // The constants of the layer as they are in the graph; new ones if it has others.
 ValueId weight_of(Rewriter& r, const Layer& l, const Node& n) {
-  const bool product = n.op == &op_matmul || n.op == &op_mm;
-  return product ? constant_of(r, l.weight, n, "weight") : r.value(n, "weight");
+  return is_product(n) ? constant_of(r, l.weight, n, "weight") : r.value(n, "weight");
 }
-ValueId bias_of(const Rewriter& r, const Node& n) {
-  return n.op == &op_matmul || n.op == &op_mm ? kNoValue : r.value(n, "bias");
-}
+ValueId bias_of(const Rewriter& r, const Node& n) { return is_product(n) ? kNoValue : r.value(n, "bias"); }
 
-Node fused(Rewriter& r, const Layer& l, const Tail& t) {
+Node fused(Rewriter& r, const Layer& l, const Following& t) {
   const Node& like = r.node(l.at);
   const ValueId weight = weight_of(r, l, like), bias = bias_of(r, like);
   std::vector<Argument> args = {ValueRef{l.input}, ValueRef{weight}, maybe(bias)};
@@ -140,7 +125,7 @@ Node fused(Rewriter& r, const Layer& l, const Tail& t) {
     return Rewriter::make(op_fused_linear, std::move(args), {t.result}, like);
   }
   args.push_back(maybe(t.other));
-  if (on_device && t.activation == "relu" && !t.add_last && is_symmetric(l)) {  // it has kernels of its own there
+  if (on_device && t.activation == "relu" && !t.add_last && l.is_symmetric()) {  // it has kernels of its own there
     const std::vector<int64_t> padding(l.padding.begin(), l.padding.begin() + static_cast<ptrdiff_t>(l.stride.size()));
     args.insert(args.end(), {l.stride, padding, l.dilation, l.groups});
     return Rewriter::make(op_convolution_relu_core, std::move(args), {t.result}, like);
@@ -152,7 +137,7 @@ Node fused(Rewriter& r, const Layer& l, const Tail& t) {
 bool fuse(Rewriter& r, size_t at) {
   const std::optional<Layer> l = layer_at(r, at);
   if (!l) return false;
-  Tail t = follow(r, *l);
+  Following t = follow(r, *l);
   if (!t.any()) return false;
   Node n = fused(r, *l, t);
   r.applied(at, std::string(r.node(at).op->name) + t.text,

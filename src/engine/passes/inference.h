@@ -21,4 +21,11 @@ STRATA_API size_t cancel_transposes(graph::Graph& g, const PassOptions& options)
 // Two-dimensional convolutions compute with the channels of a pixel adjacent, and so does what is between them.
 STRATA_API size_t lay_out_channels_last(graph::Graph& g, const PassOptions& options);
 
+// Layers and what is between them compute in float16 or bfloat16; norms, softmax and sums stay in float32, and so does what would
+// leave the range of float16 by the table, if there is one. Outputs keep their dtypes.
+STRATA_API size_t lower_precision(graph::Graph& g, DType low, const CalibrationTable* table,
+                                  const PassOptions& options);
+// Layers whose input, weight and perhaps result are bytes that are converted become layers of bytes.
+STRATA_API size_t fuse_bytes(graph::Graph& g, const PassOptions& options);
+
 }  // namespace strata::engine

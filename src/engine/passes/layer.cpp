@@ -38,50 +38,81 @@ bool read_window(Layer& l, const Node& n) {
   return l.stride.size() == dims && l.dilation.size() == dims && l.padding.size() == 2 * dims;
 }
 
-bool does_nothing_after(const Node& n) {
-  const auto* activation = std::get_if<std::string>(&Rewriter::arg(n, "activation"));
-  return activation && *activation == "none" && Rewriter::value(n, "other") == kNoValue;
+// Reads what follows the sums of the fused ops.
+bool read_tail(const Rewriter& r, Tail& t, const Node& n) {
+  if (n.op == &op_convolution_relu_core) {
+    t.activation = "relu";
+    t.other = r.value(n, "other");
+    return true;
+  }
+  if (n.op != &op_fused_convolution && n.op != &op_fused_linear) return true;
+  const auto* activation = std::get_if<std::string>(&r.arg(n, "activation"));
+  const auto* numbers = std::get_if<std::vector<double>>(&r.arg(n, "numbers"));
+  const auto* last = std::get_if<bool>(&r.arg(n, "add_last"));
+  if (!activation || !numbers || !last) return false;
+  t = {*activation, *numbers, r.value(n, "other"), *last};
+  return true;
 }
 
 bool is_convolution(const OpRecord* op) {
   return op == &op_convolution || op == &op_conv1d || op == &op_conv2d || op == &op_conv3d ||
-         op == &op_fused_convolution;
+         op == &op_fused_convolution || op == &op_convolution_relu_core;
 }
 }  // namespace
 
 bool Layer::has_padding() const {
   return std::ranges::any_of(padding, [](int64_t n) { return n != 0; });
 }
+bool Layer::is_symmetric() const {
+  const auto half = static_cast<ptrdiff_t>(padding.size() / 2);
+  return std::equal(padding.begin(), padding.begin() + half, padding.begin() + half);
+}
 
-std::optional<Layer> layer_at(const Rewriter& r, size_t at) {
+bool is_product(const Node& n) { return n.op == &op_matmul || n.op == &op_mm; }
+
+graph::ValueId weight_value(const Rewriter& r, size_t at) {
   const Node& n = r.node(at);
-  if (r.dead(at) || n.form != Form::Plain || !n.bodies.empty() || n.results.size() != 1) return {};
+  if (r.dead(at) || n.form != Form::Plain || !n.bodies.empty() || n.results.size() != 1) return kNoValue;
+  if (is_product(n)) return r.value(n, n.op == &op_mm ? "mat2" : "other");
+  if (is_convolution(n.op) || n.op == &op_linear || n.op == &op_fused_linear) return r.value(n, "weight");
+  return kNoValue;
+}
+
+std::optional<Layer> layer_with_tail(const Rewriter& r, size_t at, const Tensor& weight) {
+  const Node& n = r.node(at);
   Layer l;
   l.at = at;
   l.result = n.results[0];
   l.convolves = is_convolution(n.op);
-  const bool product = n.op == &op_matmul || n.op == &op_mm;
-  if (!l.convolves && !product && n.op != &op_linear && n.op != &op_fused_linear) return {};
   l.input = r.value(n, "input");
-  const graph::ValueId weight = r.value(n, product ? (n.op == &op_mm ? "mat2" : "other") : "weight");
-  l.weight = r.constant(weight);
-  if (l.input == kNoValue || !l.weight || !kFloatingTypes.has(l.weight.dtype())) return {};
-  if (product) {
-    if (l.weight.dim() != 2 || r.type(l.input).shape.empty()) return {};
-    l.weight = transpose(l.weight, 0, 1);
-  } else if (const graph::ValueId bias = r.value(n, "bias"); bias != kNoValue) {
-    l.bias = r.constant(bias);
-    if (!l.bias) return {};
+  l.weight = weight;
+  if (l.input == kNoValue || r.type(l.input).shape.empty() || !read_tail(r, l.tail, n)) return {};
+  if (!l.convolves) return weight.dim() == 2 ? std::optional(l) : std::nullopt;
+  if (n.op == &op_convolution) {
+    const auto* transposed = std::get_if<bool>(&r.arg(n, "transposed"));
+    if (!transposed || *transposed) return {};
   }
-  if (!l.convolves) {
-    if (n.op == &op_fused_linear && !does_nothing_after(n)) return {};
-    return l.weight.dim() == 2 && (!l.bias || l.bias.dim() == 1) ? std::optional(l) : std::nullopt;
-  }
-  if (n.op == &op_fused_convolution && !does_nothing_after(n)) return {};
-  if (n.op == &op_convolution && std::get_if<bool>(&r.arg(n, "transposed")) && std::get<bool>(r.arg(n, "transposed")))
-    return {};
-  const int rank = l.weight.dim();
+  const int rank = weight.dim();
   if (rank < 3 || rank > 5 || static_cast<int>(r.type(l.input).shape.size()) != rank || !read_window(l, n)) return {};
+  return l;
+}
+
+std::optional<Layer> layer_at(const Rewriter& r, size_t at) {
+  const graph::ValueId id = weight_value(r, at);
+  Tensor weight = r.constant(id);
+  if (!weight || !kFloatingTypes.has(weight.dtype())) return {};
+  const Node& n = r.node(at);
+  if (is_product(n)) {
+    if (weight.dim() != 2) return {};
+    weight = transpose(weight, 0, 1);
+  }
+  std::optional<Layer> l = layer_with_tail(r, at, weight);
+  if (!l || l->tail.any()) return {};
+  if (is_product(n)) return l;
+  if (const graph::ValueId bias = r.value(n, "bias"); bias != kNoValue) {
+    l->bias = r.constant(bias);
+    if (!l->bias || l->bias.dim() != 1) return {};
+  }
   return l;
 }
 
@@ -110,9 +141,8 @@ Node node_of(Rewriter& r, const Layer& l, graph::ValueId weight, graph::ValueId 
   std::vector<Argument> args = {ValueRef{l.input}, ValueRef{weight}, maybe(bias)};
   if (!l.convolves) return Rewriter::make(op_linear, std::move(args), {result}, like);
   const size_t dims = l.stride.size();
-  const Ints front(l.padding.begin(), l.padding.begin() + static_cast<ptrdiff_t>(dims)),
-    behind(l.padding.begin() + static_cast<ptrdiff_t>(dims), l.padding.end());
-  if (front == behind) {
+  if (l.is_symmetric()) {
+    const Ints front(l.padding.begin(), l.padding.begin() + static_cast<ptrdiff_t>(dims));
     args.insert(args.end(), {l.stride, front, l.dilation, false, Ints(dims, 0), l.groups});
     return Rewriter::make(op_convolution, std::move(args), {result}, like);
   }

@@ -52,7 +52,7 @@ class MetaArguments {
 };
 }  // namespace
 
-std::vector<graph::ValueType> result_types(const graph::Graph& g, const graph::Node& n) {
+std::vector<graph::ValueType> result_types(const graph::Graph& g, const graph::Node& n, bool same) {
   STRATA_CHECK(n.form == Form::Plain && n.bodies.empty() && !graph::count_written(n), NotImplemented,
                "{} writes to its arguments or calls functions", n.op->name);
   const MetaArguments meta(g, n);
@@ -67,9 +67,9 @@ std::vector<graph::ValueType> result_types(const graph::Graph& g, const graph::N
     graph::ValueType& type = types.emplace_back();
     if (n.results[k] == kNoValue) continue;
     const graph::ValueType& before = g.values[n.results[k]].type;
-    STRATA_CHECK(
-      results[k] && results[k].dtype() == before.dtype && std::ranges::equal(results[k].shape(), before.shape),
-      NotImplemented, "the result of {} depends on values", n.op->name);
+    STRATA_CHECK(results[k] && (!same || results[k].dtype() == before.dtype) &&
+                   std::ranges::equal(results[k].shape(), before.shape),
+                 NotImplemented, "the result of {} depends on values", n.op->name);
     type = graph::type_of(*results[k]);
     type.device = before.device;
   }

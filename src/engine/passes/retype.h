@@ -6,7 +6,8 @@ namespace strata::engine {
 
 // The results of a node for arguments of the types that its values have now, without values (device meta). Throws what the op
 // throws. Only for plain calls.
-STRATA_API std::vector<graph::ValueType> result_types(const graph::Graph& g, const graph::Node& n);
+// `same`: throws if a dtype or a shape is not that of the value.
+STRATA_API std::vector<graph::ValueType> result_types(const graph::Graph& g, const graph::Node& n, bool same = true);
 
 // Infers the types of all values again, after nodes were replaced by others whose results have other strides. Outputs keep theirs.
 // Throws if that is not possible; the graph is as it was then.

@@ -17,6 +17,7 @@ class Rewriter {
   Rewriter(graph::Graph& g, const PassOptions& options, const char* pass);
 
   graph::Graph& graph() { return g_; }
+  const graph::Graph& graph() const { return g_; }
   size_t size() const { return g_.nodes.size(); }
   const Node& node(size_t i) const { return g_.nodes[i]; }
   bool dead(size_t i) const { return dead_[i]; }

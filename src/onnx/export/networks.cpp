@@ -83,6 +83,18 @@ Names convolution_of(E& e, bool transposed) {
   });
 }
 Names conv(E& e) { return convolution_of(e, false); }
+Names quantize(E& e) {
+  const DType bytes = e.result_dtype();
+  return {e.out.node("QuantizeLinear", {e.value("input", DType::F32), e.out.number(e.number("scale"), DType::F32),
+                                        e.out.number(e.number("zero"), bytes)})};
+}
+Names dequantize(E& e) {
+  return {e.out.node("DequantizeLinear", {e.value("input"), e.out.number(e.number("scale"), DType::F32),
+                                          e.out.number(e.number("zero"), e.dtype("input"))})};
+}
+Names dequantize_channels(E& e) {
+  return {e.out.node("DequantizeLinear", {e.value("input"), e.value("scales")}, {{"axis", e.integer("dim")}})};
+}
 Names conv_transpose(E& e) { return convolution_of(e, true); }
 Names convolution(E& e) { return convolution_of(e, e.flag("transposed")); }
 
@@ -346,6 +358,9 @@ const ExportEntry kEntries[] = {
   {"conv_transpose2d", nullptr, conv_transpose},
   {"conv_transpose3d", nullptr, conv_transpose},
   {"convolution", nullptr, convolution},
+  {"_quantize", nullptr, quantize},
+  {"_dequantize", nullptr, dequantize},
+  {"_dequantize_channels", nullptr, dequantize_channels},
   {"nn.functional.batch_norm", nullptr, batch_norm},
   {"_batch_norm_layer", nullptr, batch_norm},
   {"native_batch_norm", nullptr, batch_norm},

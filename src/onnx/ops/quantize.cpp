@@ -1,4 +1,7 @@
 // Quantization: linear, dynamic, and the products and convolutions of quantized tensors.
+#include <algorithm>
+#include <cmath>
+
 #include "onnx/ops/convert.h"
 #include "onnx/ops/windows.h"
 
@@ -72,6 +75,14 @@ Value quantized(const Tensor& x, const Tensor& scale, const Tensor& zero, Elemen
   const Tensor out = cast(q, storage_dtype(type));
   return is_carried(type) ? Value(out, type) : Value(out);
 }
+// One scale and one zero for bytes: there is an op for it, which engines join with the layers beside it.
+bool is_plain(const NodeCall& c, ElementType bytes, const Tensor& scale, int64_t block) {
+  const bool has_op = bytes == ElementType::Int8 || bytes == ElementType::UInt8;
+  return has_op && scale.dtype() == DType::F32 && scale.numel() == 1 && scale.dim() <= 1 && block == 0 &&
+         (!c.has(size_t{2}) || element_type(c.value(2)) == bytes);
+}
+int64_t zero_of(const NodeCall& c) { return c.has(size_t{2}) ? c.integer(size_t{2}) : 0; }
+
 Values quantize_linear(NodeCall& c) {
   const Tensor x = c.tensor(0);
   const int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
@@ -80,15 +91,34 @@ Values quantize_linear(NodeCall& c) {
   if (!c.has(size_t{2}) && c.integer("output_dtype", 0) == 0) type = ElementType::UInt8;
   // `precision`: the type to divide in
   const int64_t precision = c.integer("precision", 0);
+  if (x.dtype() == DType::F32 && !precision && is_plain(c, type, scale_in, block))
+    if (const double scale = scale_in.item().to_double(); scale > 0 && std::isfinite(scale))
+      return one(_quantize(x, scale, zero_of(c), storage_dtype(type)));
   const DType wide = precision ? storage_dtype(static_cast<ElementType>(precision)) : DType::F32;
   const Tensor scale = cast(spread_over(scale_in, x, axis, block), wide);
   const Tensor zero = c.has(size_t{2}) ? spread_over(carried(c, 2), x, axis, block) : Tensor();
   return {quantized(cast(x, wide), scale, zero, type, c.flag("saturate", true))};
 }
+// Whether the zeros are 0, or none are given.
+bool has_no_zeros(const NodeCall& c) {
+  if (!c.has(size_t{2})) return true;
+  const std::vector<int64_t> zeros = c.ints(size_t{2});
+  return std::all_of(zeros.begin(), zeros.end(), [](int64_t z) { return z == 0; });
+}
 Values dequantize_linear(NodeCall& c) {
   const Tensor x = carried(c, 0), scale_in = carried(c, 1);
   const int64_t axis = c.integer("axis", 1), block = c.integer("block_size", 0);
   const DType wide = scale_in.dtype() == DType::F64 ? DType::F64 : DType::F32;
+  if (!c.integer("output_dtype", 0)) {
+    if (is_plain(c, element_type(c.value(0)), scale_in, block))
+      if (const double scale = scale_in.item().to_double(); scale > 0 && std::isfinite(scale))
+        return one(_dequantize(x, scale, zero_of(c)));
+    if (x.dtype() == DType::I8 && !is_carried(element_type(c.value(0))) && scale_in.dtype() == DType::F32 &&
+        scale_in.dim() == 1 && block == 0 && x.dim() > 0 && has_no_zeros(c)) {
+      const int64_t dim = axis_of(axis, x.dim());
+      if (scale_in.numel() == x.size(dim)) return one(_dequantize_channels(x, scale_in, dim));
+    }
+  }
   Tensor y = cast(x, wide);
   if (c.has(size_t{2})) y = sub(y, cast(spread_over(carried(c, 2), x, axis, block), wide));
   y = mul(y, cast(spread_over(scale_in, x, axis, block), wide));

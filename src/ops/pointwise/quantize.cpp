@@ -42,6 +42,15 @@ void dequantize_by_ops(const Call& c) {
   out->keep_version(0);
   copy_(out, mul(to(sub(to(a.share_input(), DType::I32), a.zero()), DType::F32), static_cast<float>(a.scale())));
 }
+void dequantize_channels_by_ops(const Call& c) {
+  const args::_dequantize_channels a(c);
+  const autograd::NoGrad no_grad;
+  std::vector<int64_t> shape(static_cast<size_t>(a.input().ndim), 1);
+  shape[static_cast<size_t>(a.dim())] = a.scales().numel;
+  Tensor out = alias(*c.outs[0]);
+  out->keep_version(0);
+  copy_(out, mul(to(a.share_input(), DType::F32), reshape(a.share_scales(), shape)));
+}
 }  // namespace
 
 STRATA_OP(_quantize, "_quantize(Tensor input, float scale, int zero, dtype dtype) -> Tensor")
@@ -97,5 +106,27 @@ STRATA_OP(_dequantize, "_dequantize(Tensor input, float scale, int zero) -> Tens
   .cuda("ops", dequantize_by_ops)
   .samples({"f(3,4), 0.1, 0", "f(2,3,5), 0.02, 7", "f(0,3), 1.0, 0"})
   .error("q8(3), -1.0, 0", ErrorKind::Value, "positive");
+
+STRATA_OP(_dequantize_channels, "_dequantize_channels(Tensor input, Tensor scales, int dim) -> Tensor")
+  .doc("input in float32, times a scale for each index of a dimension, for int8 weights. There is no gradient.")
+  .helper()
+  .no_out()
+  .dtypes({DType::I8})
+  .infer([](const args::_dequantize_channels& c) {
+    const TensorImpl &x = c.input(), &scales = c.scales();
+    STRATA_CHECK(x.dtype == DType::I8 && scales.dtype == DType::F32, Runtime,
+                 "_dequantize_channels: expected int8 values and float32 scales, got {} and {}", name_of(x.dtype),
+                 name_of(scales.dtype));
+    STRATA_CHECK(c.dim() >= 0 && c.dim() < x.ndim && scales.ndim == 1 && scales.numel == x.shape[c.dim()], Runtime,
+                 "_dequantize_channels: scales of shape {} do not fit dimension {} of an input of shape {}",
+                 to_string(scales.sizes()), c.dim(), to_string(x.sizes()));
+    c.out()->dtype = DType::F32;
+    c.out()->set_shape(x.sizes());
+    set_layout(*c.out(), {}, &x, "_dequantize_channels");
+  })
+  .kernel("ops", dequantize_channels_by_ops)
+  .cuda("ops", dequantize_channels_by_ops)
+  .samples({"q8(3,4), w(3), 0", "q8(2,3,5), w(5), 2", "q8(0,3), w(0), 0"})
+  .error("q8(3,4), w(4), 0", ErrorKind::Runtime, "do not fit dimension 0");
 
 }  // namespace strata
