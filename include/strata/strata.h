@@ -28,6 +28,7 @@
 #include "nn/data/stream.h"
 #include "nn/data/synthetic_digits.h"
 #include "nn/files/checkpoint.h"
+#include "nn/files/event_file.h"
 #include "nn/functional.h"
 #include "nn/fusion.h"
 #include "nn/loss.h"

@@ -73,6 +73,8 @@ void add_train_options(CLI::App& command, TrainOptions& options) {
   command.add_flag("--counters", options.counters,
                    "With --device vgpu: print what the kernels of the training steps did");
   command.add_flag("--compile", options.compile, "Compute the ops of a step in groups, with the same numbers");
+  command.add_flag("--tensorboard", options.tensorboard,
+                   "Also write event files for TensorBoard, into --out/tensorboard");
   command.add_flag("--resume", options.resume, "Go on from the checkpoint in --out");
   command.add_flag("--quiet", options.quiet, "Print errors only");
   command.add_flag("--json", options.json, "Print the result as JSON, and nothing else");

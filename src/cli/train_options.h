@@ -15,8 +15,9 @@ struct TrainOptions {
   int64_t limit = 0, test_limit = 0;  // images to train on, to test with; 0: all
   int threads = 0;                    // 0: all
   bool resume = false, quiet = false, json = false, download = true;
-  bool compile = false;   // compute the ops of a step in groups
-  bool counters = false;  // of the virtual GPU
+  bool compile = false;      // compute the ops of a step in groups
+  bool counters = false;     // of the virtual GPU
+  bool tensorboard = false;  // also write event files
 };
 
 void add_train_options(CLI::App& command, TrainOptions& options);

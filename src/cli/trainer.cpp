@@ -94,6 +94,10 @@ Trainer::Trainer(const TrainOptions& options)
   STRATA_CHECK(!error, Io, "--out {}: cannot make this folder: {}", options_.out, error.message());
   const std::time_t now = std::time(nullptr);
   started_ = fmt::format("{:%Y-%m-%d %H:%M}", fmt::localtime(now));
+  if (options_.tensorboard) {
+    events_.emplace(path("tensorboard"));
+    events_->add_text("run", fmt::format("small CNN on {}, {}", digits_.name, options_.device), 0);
+  }
   schedule_ = make_schedule();
   if (options_.resume) load_checkpoint();
   read_metrics();
@@ -165,6 +169,7 @@ bool Trainer::train_epoch() {
                  step_ + 1, epoch_ + 1, options_.lr);
     losses_.push_back(value);
     ++step_;
+    if (events_) events_->add_scalar("train/loss", value, epoch_ * steps_ + step_);
     if (options_.counters)
       for (const auto& launch : cuda::driver::take_vgpu_counters()) counters_.add(launch);
     note_memory();
@@ -231,6 +236,11 @@ int Trainer::run() {
        options_.device,
        epoch_ + 1});
     ++epoch_;
+    if (events_) {
+      events_->add_scalar("test/accuracy", accuracy, epoch_);
+      events_->add_scalar("train/images_per_second", rows_.back().images_per_second, epoch_);
+      events_->flush();
+    }
     step_ = 0;
     epoch_seconds_ = 0;
     save_checkpoint();

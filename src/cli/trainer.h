@@ -1,6 +1,7 @@
 // Training of the small CNN: epochs, tests, checkpoints that resume bit for bit, metrics, a plot.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cli/digits.h"
@@ -50,15 +51,16 @@ class Trainer {
   SmallCnn net_;
   optim::Adam optimizer_;
   std::unique_ptr<Schedule> schedule_;
-  amp::GradScaler scaler_;          // of --amp f16
-  int64_t images_, steps_;          // to train on; in an epoch
-  int64_t test_images_;             // to test with
-  int64_t epoch_ = 0, step_ = 0;    // finished epochs; finished steps of the current one
-  double epoch_seconds_ = 0;        // spent in the current epoch's steps
-  std::vector<float> losses_;       // of every step
-  std::vector<Row> rows_, others_;  // this run's; those of other devices in the same folder
-  cuda::vgpu::Summary counters_;    // of the training steps, for --counters
-  RunRecord record_;                // the recorded step, memory, predictions
+  amp::GradScaler scaler_;           // of --amp f16
+  int64_t images_, steps_;           // to train on; in an epoch
+  int64_t test_images_;              // to test with
+  int64_t epoch_ = 0, step_ = 0;     // finished epochs; finished steps of the current one
+  double epoch_seconds_ = 0;         // spent in the current epoch's steps
+  std::vector<float> losses_;        // of every step
+  std::vector<Row> rows_, others_;   // this run's; those of other devices in the same folder
+  cuda::vgpu::Summary counters_;     // of the training steps, for --counters
+  std::optional<EventFile> events_;  // for --tensorboard
+  RunRecord record_;                 // the recorded step, memory, predictions
   bool step_recorded_ = false;
   std::string result_, started_;  // started_: the time, for people
 };
