@@ -15,12 +15,12 @@ void add_libraries(CLI::App& app, Run& run);
 void add_tune(CLI::App& app, Run& run);
 void add_trace(CLI::App& app, Run& run);
 void add_train(CLI::App& app, Run& run);
+void add_bench(CLI::App& app, Run& run);
 void add_report(CLI::App& app, Run& run);
 void add_onnx(CLI::App& app, Run& run);
 void add_engine(CLI::App& app, Run& run);
 void add_help(CLI::App& app, Run& run);
 void add_completion(CLI::App& app, Run& run);
-void add_missing(CLI::App& app, Run& run);  // names of later versions
 
 int welcome();  // of `strata` alone
 

@@ -94,17 +94,4 @@ void add_libraries(CLI::App& app, Run& run) {
   command->callback([&run, json] { run = [json] { return list_libraries(*json); }; });
 }
 
-void add_missing(CLI::App& app, Run& run) {
-  for (const char* name : {"bench"}) {
-    CLI::App* command = app.add_subcommand(name, "Not in this version");
-    command->allow_extras();
-    command->callback([&run, name] {
-      run = [name] {
-        say("strata: '{}' is not in version {}; `strata --help` lists what is\n", name, STRATA_VERSION);
-        return 3;
-      };
-    });
-  }
-}
-
 }  // namespace strata::cli

@@ -1,19 +1,13 @@
 // `strata explain`: follows one call through all layers. Expressions and networks are explained by Python.
 #include <fmt/core.h>
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <csignal>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
 #include <memory>
 
 #include "autograd/autograd.h"
 #include "base/file.h"
 #include "cli/commands.h"
+#include "cli/python.h"
 #include "cli/sample_call.h"
 #include "strata/ops.h"
 #include "system/explain/journey.h"
@@ -28,43 +22,16 @@ struct Options : SampleOptions {
   int calls = 4;
 };
 
-// In a build tree Python finds the package beside the command.
-void offer_own_package() {
-  std::error_code failed;
-  const auto command = std::filesystem::read_symlink("/proc/self/exe", failed);
-  const auto folder = command.parent_path().parent_path() / "python";
-  if (failed || !std::filesystem::exists(folder / "strata/__init__.py", failed)) return;
-  const char* given = std::getenv("PYTHONPATH");
-  setenv("PYTHONPATH", (given && *given ? given + (":" + folder.string()) : folder.string()).c_str(), 1);
-}
-
 // What Python has to explain, in place of this process: `what` is one of the options of strata._explain_command.
-int explain_in_python(const Options& o, const std::string& what, const std::string& value) {
-  constexpr const char* kRun =
-    "import importlib.util, runpy, sys\n"
-    "if not importlib.util.find_spec('strata'):\n"
-    "    print(f'strata: explain: {sys.executable} has no package strata; set STRATA_PYTHON to a Python that '\n"
-    "          'has it, or PYTHONPATH to its folder', file=sys.stderr)\n"
-    "    sys.exit(2)\n"
-    "runpy.run_module('strata._explain_command', run_name='__main__', alter_sys=True)\n";
-  const char* chosen = std::getenv("STRATA_PYTHON");
-  const std::string python = chosen && *chosen ? chosen : "python3";
-  offer_own_package();
-  std::vector<std::string> words = {python, "-c", kRun, what + "=" + value, "--device", o.device, "--dtype", o.dtype};
+[[noreturn]] void explain_in_python(const Options& o, const std::string& what, const std::string& value) {
+  std::vector<std::string> words = {what + "=" + value, "--device", o.device, "--dtype", o.dtype};
   words.insert(words.end(), {"--calls", std::to_string(o.calls)});
   for (const std::string& input : o.inputs) words.push_back("--input=" + input);
   if (o.backward) words.emplace_back("--backward");
   if (o.replay) words.emplace_back("--replay");
   if (o.json) words.emplace_back("--json");
   if (!o.html.empty()) words.push_back("--html=" + o.html);
-  std::vector<char*> list;
-  for (std::string& word : words) list.push_back(word.data());
-  list.push_back(nullptr);
-  std::signal(SIGPIPE, SIG_DFL);
-  execvp(python.c_str(), list.data());
-  fail(ErrorKind::Io,
-       fmt::format("explain: cannot run '{}': {}; set STRATA_PYTHON to the Python that has the package strata", python,
-                   std::strerror(errno)));
+  run_in_python("explain", "strata._explain_command", words);
 }
 
 // f(shape) for each tensor that the op needs; the last shape serves all that follow.
@@ -115,13 +82,13 @@ int explain(const Options& o) {
     fmt::print("{}", journey::list_kernels(o.json));
     return 0;
   }
-  if (!o.compile.empty()) return explain_in_python(o, "--compile", o.compile);
+  if (!o.compile.empty()) explain_in_python(o, "--compile", o.compile);
   STRATA_CHECK(
     !o.op.empty(), Value,
     "explain: name an op, such as add, or write an expression, such as 'f(3) + f(3)', or name a network of a Python "
     "file, such as model.py:Net; a compiled function with --compile model.py:Net");
-  if (o.op.find(".py:") != o.op.npos) return explain_in_python(o, "--network", o.op);
-  if (o.op.find_first_of("(+-*/@<>=[") != o.op.npos) return explain_in_python(o, "--expression", o.op);
+  if (o.op.find(".py:") != o.op.npos) explain_in_python(o, "--network", o.op);
+  if (o.op.find_first_of("(+-*/@<>=[") != o.op.npos) explain_in_python(o, "--expression", o.op);
   return explain_op(o);
 }
 }  // namespace

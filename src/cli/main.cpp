@@ -67,12 +67,12 @@ int run(int argc, char** argv) {
   add_tune(app, chosen);
   add_trace(app, chosen);
   add_train(app, chosen);
+  add_bench(app, chosen);
   add_report(app, chosen);
   add_onnx(app, chosen);
   add_engine(app, chosen);
   add_completion(app, chosen);
   add_help(app, chosen);
-  add_missing(app, chosen);
   app.require_subcommand(0, 1);
   try {
     app.parse(argc, argv);

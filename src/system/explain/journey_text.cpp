@@ -64,8 +64,10 @@ std::string Journey::to_json() const {
 }
 
 std::string Journey::to_html() const {
-  std::string body = fmt::format("<h1>{}</h1>\n<p>{:.2f} us on {}; {} spans with id {}</p>\n", escaped_xml(title), us,
-                                 escaped_xml(device), spans, id);
+  std::string body = fmt::format(
+    "<style>li table{{width:auto}}li td{{text-align:left;white-space:normal;vertical-align:top}}"
+    "li td:first-child{{white-space:nowrap}}</style>\n<h1>{}</h1>\n<p>{:.2f} us on {}; {} spans with id {}</p>\n",
+    escaped_xml(title), us, escaped_xml(device), spans, id);
   for (const Step& s : steps) {
     body += fmt::format(
       "<details{} style=\"margin-left:{}px\"><summary><b>{}</b>{} <small>{:.2f} us</small></summary>\n<ol>\n",
