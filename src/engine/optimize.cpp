@@ -48,16 +48,17 @@ size_t optimize(graph::Graph& graph, const PassOptions& options) {
   };
   count("remove_unused", graph::remove_unused(graph));
   if (options.only_necessary) return removed;
-  const ByteWeights weights = options.level > 0 ? find_byte_weights(graph) : ByteWeights();
+  const bool changes_nodes = options.level > 0 && graph.dims.empty();  // types are inferred for fixed sizes
+  const ByteWeights weights = changes_nodes ? find_byte_weights(graph) : ByteWeights();
   count("fold_constants", graph::fold_constants(graph, options.constant_bytes));
   count("merge_equal", graph::merge_equal(graph));
   count("remove_copies", graph::remove_copies(graph));
-  if (options.level > 0) {
+  if (changes_nodes) {
     count("cancel_transposes", cancel_transposes(graph, options));
     count("fold_pads", fold_pads(graph, options));
     count("fold_norms", fold_norms(graph, options));
   }
-  if (options.level > 0 && !options.only_layers) {
+  if (changes_nodes && !options.only_layers) {
     count("join_patterns", join_patterns(graph, options));
     count("join_attention", join_attention(graph, options));
     count("fuse_products", fuse_products(graph, options));

@@ -11,7 +11,7 @@ std::string layer_name(const Rewriter& r, size_t at);
 struct ByteWeight;
 ByteWeight byte_weight_of(const Tensor& weight);
 // The table's name of a value: without what passes add to it.
-std::string table_name(const std::string& value);
+STRATA_API std::string table_name(const std::string& value);
 
 // Inserts them for all layers whose inputs are in the table and that need not stay in float32. Returns how many layers that are.
 STRATA_API size_t insert_bytes(graph::Graph& g, const CalibrationTable& table, const PassOptions& options);
