@@ -115,12 +115,22 @@ bool same_node(const Node& a, const Node& b, const Graph& of_a, const Graph& of_
          std::ranges::equal(a.bodies, b.bodies, same_graph);
 }
 
+// Equal for equal nodes, so that each is compared with few others.
+uint64_t hash_of_uses(const Node& n) {
+  uint64_t hash = n.args.size();
+  for_each_use(n, [&](ValueId id) {
+    hash = (hash ^ id) * 0x9e3779b97f4a7c15ull;
+    hash ^= hash >> 29;
+  });
+  return hash;
+}
+
 size_t merge_equal_of(Graph& g) {
   std::vector<ValueId> by(g.values.size());
   for (ValueId id = 0; id < by.size(); ++id) by[id] = id;
   std::vector<bool> marked(g.nodes.size(), false), returned(g.values.size(), false);
   for (const ValueId id : g.outputs) returned[id] = true;  // the caller may write to one and not the other
-  std::map<const OpRecord*, std::vector<size_t>> seen;
+  std::map<std::pair<const OpRecord*, uint64_t>, std::vector<size_t>> seen;
   size_t inside = 0;
   for (size_t i = 0; i < g.nodes.size(); ++i) {
     Node& n = g.nodes[i];
@@ -128,7 +138,7 @@ size_t merge_equal_of(Graph& g) {
     for (Graph& body : n.bodies) inside += merge_equal_of(body);
     const auto lasts = [&](ValueId id) { return id == kNoValue || returned[id]; };
     if (draws_random_numbers(n) || std::ranges::any_of(n.results, lasts)) continue;
-    std::vector<size_t>& others = seen[n.op];
+    std::vector<size_t>& others = seen[{n.op, hash_of_uses(n)}];
     const auto same = std::ranges::find_if(others, [&](size_t k) { return same_node(g.nodes[k], n, g, g); });
     if (same == others.end()) {
       others.push_back(i);
