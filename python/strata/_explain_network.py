@@ -57,6 +57,11 @@ class Layers:
 
     __repr__ = __str__
 
+    def _repr_html_(self):
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
+
     def json(self):
         return _json.dumps(
             {

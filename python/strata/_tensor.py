@@ -58,6 +58,14 @@ def numpy(self, *, force=False):
 
 
 @_method
+def _repr_html_(self):
+    """A table for notebooks."""
+    from ._notebook import tensor_html
+
+    return tensor_html(self)
+
+
+@_method
 def __array__(self, dtype=None, copy=None):
     array = self.numpy()
     return array if dtype is None else array.astype(dtype, copy=False)

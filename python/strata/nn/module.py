@@ -352,6 +352,12 @@ class Module(Tree, StateDict):
     def _get_name(self):
         return type(self).__name__
 
+    def _repr_html_(self):
+        """A tree for notebooks."""
+        from .._notebook import module_html
+
+        return module_html(self)
+
     def __repr__(self):
         extra = self.extra_repr()
         lines = [f"({name}): {_indented(repr(module))}" for name, module in self._modules.items()]
