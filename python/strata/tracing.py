@@ -8,15 +8,22 @@ class tracing:
 
     `table(by)` sums up by "op", "kernel", "line" (of the program), "layer", "module", "device" and others; printing shows
     the spans in order. Buffers take at most `memory` bytes; later spans are counted in `dropped`. With `modules`, calls of
-    modules are spans too. One recording at a time per process.
+    modules are spans too, with `nvtx` spans are also ranges that NVIDIA's profilers show. One recording at a time per process.
     """
 
-    def __init__(self, path=None, *, memory=256 << 20, modules=True):
-        self._path, self._memory, self._modules = path, memory, modules
+    def __init__(self, path=None, *, memory=256 << 20, modules=True, nvtx=False):
+        self._path, self._memory, self._modules, self._nvtx = path, memory, modules, nvtx
         self._trace, self._events, self._hooks = None, None, ()
 
     def __enter__(self):
-        _C._trace_start(self._memory)
+        if self._nvtx:
+            _C._trace_ranges(True)
+        try:
+            _C._trace_start(self._memory)
+        except BaseException:
+            if self._nvtx and not _C._trace_is_on():
+                _C._trace_ranges(False)
+            raise
         if self._modules:
             self._hooks = _watch_modules()
         return self
@@ -25,6 +32,8 @@ class tracing:
         for hook in self._hooks:
             hook.remove()
         self._trace, self._events, self._hooks = _C._trace_stop(), None, ()
+        if self._nvtx:
+            _C._trace_ranges(False)
         if self._path is not None:
             self.save(self._path)
 
@@ -51,12 +60,14 @@ class tracing:
         return _C._trace_work(self._recorded())
 
     def rows(self, by="op"):
-        """The rows of a table as dicts: key, calls, total_ns, self_ns, device_ns, bytes; the longest first."""
+        """The rows of a table as dicts: key, calls, total_ns, self_ns, device_ns, bytes, flops; the longest first."""
         return _C._trace_rows(self._recorded(), by)
 
-    def table(self, by="op", limit=20):
-        """A table as text: calls, time with and without the spans inside, time on the device, bytes per second."""
-        return _C._trace_text(self._recorded(), "table", by, limit).rstrip("\n")
+    def table(self, by="op", limit=20, *, peak=None):
+        """A table as text: calls, time with and without the spans inside, time on the device, bytes and operations per second. `peak`, a
+        device such as "cpu", measures a large copy and a large product there, and adds how near each row comes to them."""
+        peaks = (_C._measured_rate(str(peak), 1 << 27), _C._measured_rate(str(peak), 0)) if peak is not None else ()
+        return _C._trace_text(self._recorded(), "table", by, limit, *peaks).rstrip("\n")
 
     def tree(self, limit=200):
         """The spans in order, indented, with their facts and ids."""

@@ -12,11 +12,13 @@
 
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/trace_ranges.h"
 
 namespace strata::tracing {
 
 std::atomic<bool> enabled{false};
 std::atomic<void (*)(Recording&)> finish_devices{nullptr};
+std::atomic<const Ranges*> ranges{nullptr};
 
 namespace {
 
@@ -262,7 +264,9 @@ void Span::begin(Layer layer, const char* name) {
   parent_ = std::exchange(b->top, mark_);
   b->open.push_back({0, 0});
   b->open.push_back({pack(name), b->id});
-  b->open.push_back({0, static_cast<uint64_t>(layer)});
+  const Ranges* r = ranges.load(std::memory_order_relaxed);
+  b->open.push_back({pack(r), static_cast<uint64_t>(layer)});  // the ranges that end() pops from
+  if (r) r->push(name);
   open_ = true;
   b->open[mark_].a = static_cast<uint64_t>(now());
 }
@@ -309,6 +313,7 @@ void Span::end() {
   if (!b || b != buffer_ || b->generation.load(std::memory_order_relaxed) != generation_ ||
       b->open.size() < mark_ + kHeader)
     return;
+  if (const auto* r = unpack<Ranges>(b->open[mark_ + 2].a)) r->pop();
   if (b->top != mark_) {  // a span inside is still open: neither has an order with the other
     dropped.fetch_add(1, std::memory_order_relaxed);
     b->open.resize(mark_);

@@ -96,27 +96,28 @@ PyObject* rows(PyObject*, PyObject* args) {
   return guarded([&] {
     Object list(need(PyList_New(0)));
     for (const tracing::Row& r : inside<tracing::Trace>(handle).rows(by))
-      append(list,
-             Py_BuildValue("{s:N,s:K,s:L,s:L,s:L,s:L}", "key", text_of(r.key), "calls",
-                           static_cast<unsigned long long>(r.calls), "total_ns", static_cast<long long>(r.total_ns),
-                           "self_ns", static_cast<long long>(r.self_ns), "device_ns",
-                           static_cast<long long>(r.device_ns), "bytes", static_cast<long long>(r.bytes)));
+      append(list, Py_BuildValue("{s:N,s:K,s:L,s:L,s:L,s:L,s:L}", "key", text_of(r.key), "calls",
+                                 static_cast<unsigned long long>(r.calls), "total_ns",
+                                 static_cast<long long>(r.total_ns), "self_ns", static_cast<long long>(r.self_ns),
+                                 "device_ns", static_cast<long long>(r.device_ns), "bytes",
+                                 static_cast<long long>(r.bytes), "flops", static_cast<long long>(r.flops)));
     return list.release();
   });
 }
 
-// _trace_text(trace, "table" | "tree" | "html" | "svg", by, most)
+// _trace_text(trace, "table" | "tree" | "html" | "svg", by, most, peak bytes per second=0, peak operations per second=0)
 PyObject* text(PyObject*, PyObject* args) {
   PyObject* handle;
   const char *what, *by;
   Py_ssize_t most;
-  if (!PyArg_ParseTuple(args, "Ossn", &handle, &what, &by, &most)) return nullptr;
+  tracing::Peaks peaks;
+  if (!PyArg_ParseTuple(args, "Ossn|dd", &handle, &what, &by, &most, &peaks.bytes, &peaks.flops)) return nullptr;
   return guarded([&] {
     STRATA_CHECK(most >= 0, Value, "trace: the number of lines is {}, expected 0 or more", most);
     const tracing::Trace& t = inside<tracing::Trace>(handle);
     const std::string_view form = what;
     const auto lines = static_cast<size_t>(most);
-    return text_of(form == "table"  ? t.table(by, lines)
+    return text_of(form == "table"  ? t.table(by, lines, peaks)
                    : form == "tree" ? t.tree(lines)
                    : form == "html" ? t.to_html()
                                     : t.flame_svg());
@@ -153,6 +154,22 @@ PyObject* open_span(PyObject*, PyObject* args) {
     return capsule(std::make_shared<tracing::Span>(*layer == 'm' ? Layer::Module : Layer::User, tracing::intern(name)));
   });
 }
+// _trace_ranges(on): whether spans are sent to NVTX
+PyObject* ranges(PyObject*, PyObject* on) {
+  return guarded([&] {
+    tracing::send_ranges(checked(PyObject_IsTrue(on)) != 0);
+    return Py_NewRef(Py_None);
+  });
+}
+PyObject* push_range(PyObject*, PyObject* name) {
+  const char* text = PyUnicode_AsUTF8(name);
+  if (!text) return nullptr;
+  return guarded([&] { return need(PyLong_FromLong(tracing::push_range(text))); });
+}
+PyObject* pop_range(PyObject*, PyObject*) {
+  return guarded([&] { return need(PyLong_FromLong(tracing::pop_range())); });
+}
+
 PyObject* close_span(PyObject*, PyObject* handle) {
   return guarded([&] {
     if (handle != Py_None) inside<OwnedSpan>(handle).reset();
@@ -162,12 +179,20 @@ PyObject* close_span(PyObject*, PyObject* handle) {
 
 }  // namespace
 
-PyMethodDef trace_functions[] = {
-  {"_trace_start", start, METH_O, nullptr},      {"_trace_stop", stop, METH_NOARGS, nullptr},
-  {"_trace_is_on", is_on, METH_NOARGS, nullptr}, {"_trace_events", events, METH_O, nullptr},
-  {"_trace_work", work, METH_O, nullptr},        {"_trace_rows", rows, METH_VARARGS, nullptr},
-  {"_trace_text", text, METH_VARARGS, nullptr},  {"_trace_save", save, METH_VARARGS, nullptr},
-  {"_trace_count", count, METH_O, nullptr},      {"_trace_open", open_span, METH_VARARGS, nullptr},
-  {"_trace_close", close_span, METH_O, nullptr}, {}};
+PyMethodDef trace_functions[] = {{"_trace_start", start, METH_O, nullptr},
+                                 {"_trace_stop", stop, METH_NOARGS, nullptr},
+                                 {"_trace_is_on", is_on, METH_NOARGS, nullptr},
+                                 {"_trace_events", events, METH_O, nullptr},
+                                 {"_trace_work", work, METH_O, nullptr},
+                                 {"_trace_rows", rows, METH_VARARGS, nullptr},
+                                 {"_trace_text", text, METH_VARARGS, nullptr},
+                                 {"_trace_save", save, METH_VARARGS, nullptr},
+                                 {"_trace_count", count, METH_O, nullptr},
+                                 {"_trace_ranges", ranges, METH_O, nullptr},
+                                 {"_nvtx_push", push_range, METH_O, nullptr},
+                                 {"_nvtx_pop", pop_range, METH_NOARGS, nullptr},
+                                 {"_trace_open", open_span, METH_VARARGS, nullptr},
+                                 {"_trace_close", close_span, METH_O, nullptr},
+                                 {}};
 
 }  // namespace strata::python

@@ -5,10 +5,18 @@ import os
 import time
 
 from .. import _C
-from .._no_effect import NoEffect
 from ..tracing import record_function, tracing
+from .profiler_tables import EventList, averages
 
-__all__ = ["ProfilerAction", "ProfilerActivity", "profile", "record_function", "schedule", "tensorboard_trace_handler"]
+__all__ = [
+    "EventList",
+    "ProfilerAction",
+    "ProfilerActivity",
+    "profile",
+    "record_function",
+    "schedule",
+    "tensorboard_trace_handler",
+]
 
 
 class ProfilerActivity(enum.Enum):
@@ -57,71 +65,21 @@ def tensorboard_trace_handler(dir_name, worker_name=None, use_gzip=False):
     return write
 
 
-class _Average:
-    """The calls of one op: their number, times in microseconds, and bytes."""
-
-    def __init__(self, row):
-        self.key, self.count = row["key"], row["calls"]
-        self.cpu_time_total, self.self_cpu_time_total = row["total_ns"] / 1e3, row["self_ns"] / 1e3
-        self.device_time_total = self.self_device_time_total = row["device_ns"] / 1e3
-        self.bytes = row["bytes"]
-
-    cpu_time = property(lambda self: self.cpu_time_total / max(self.count, 1))
-    device_time = property(lambda self: self.device_time_total / max(self.count, 1))
-    cuda_time_total = property(lambda self: self.device_time_total)
-    self_cuda_time_total = property(lambda self: self.self_device_time_total)
-
-
-_SORTS = {
-    "cpu_time_total": lambda a: -a.cpu_time_total,
-    "self_cpu_time_total": lambda a: -a.self_cpu_time_total,
-    "cpu_time": lambda a: -a.cpu_time,
-    "cuda_time_total": lambda a: -a.device_time_total,
-    "self_cuda_time_total": lambda a: -a.device_time_total,
-    "device_time_total": lambda a: -a.device_time_total,
-    "self_device_time_total": lambda a: -a.device_time_total,
-    "cuda_time": lambda a: -a.device_time,
-    "device_time": lambda a: -a.device_time,
-    "count": lambda a: -a.count,
-}
-
-
-class EventList(list):
-    """Averages by op; table() is text."""
-
-    def table(self, sort_by=None, row_limit=100, **_):
-        """The ops that took longest, as text."""
-        if sort_by is not None and sort_by not in _SORTS:
-            raise AttributeError(f"table: sort_by is {sort_by!r}, expected one of {', '.join(_SORTS)}")
-        rows = sorted(self, key=_SORTS[sort_by or "cpu_time_total"])[: row_limit if row_limit > 0 else None]
-        device = any(a.device_time_total for a in self)
-        head = f"{'Name':40}  {'Self CPU':>12}  {'CPU total':>12}  {'CPU time avg':>12}"
-        lines = [head + (f"  {'Device total':>12}" if device else "") + f"  {'# of Calls':>10}"]
-        for a in rows:
-            line = f"{a.key[:40]:40}  {a.self_cpu_time_total:10.3f}us  {a.cpu_time_total:10.3f}us  {a.cpu_time:10.3f}us"
-            lines.append(line + (f"  {a.device_time_total:10.3f}us" if device else "") + f"  {a.count:10}")
-        lines.append(f"Self CPU time total: {sum(a.self_cpu_time_total for a in self) / 1e3:.3f}ms")
-        if device:
-            lines.append(f"Device time total: {sum(a.device_time_total for a in self) / 1e3:.3f}ms")
-        return "\n".join(lines)
-
-    def total_average(self):
-        """All of them as one."""
-        names = ("total_ns", "self_ns", "device_ns")
-        fields = ("cpu_time_total", "self_cpu_time_total", "device_time_total")
-        sums = {n: int(1e3 * sum(getattr(a, f) for a in self)) for n, f in zip(names, fields, strict=True)}
-        return _Average(
-            {"key": "Total", "calls": sum(a.count for a in self), "bytes": sum(a.bytes for a in self), **sums}
-        )
-
-    def __str__(self):
-        return self.table()
-
-
 class profile:
     """Records a with block, or the steps that a schedule chooses; on_trace_ready is called after each recording."""
 
-    def __init__(self, *, activities=None, schedule=None, on_trace_ready=None, with_modules=True, **options):
+    def __init__(
+        self,
+        *,
+        activities=None,
+        schedule=None,
+        on_trace_ready=None,
+        with_modules=True,
+        profile_memory=False,
+        with_flops=False,
+        **options,
+    ):
+        self._shown = {"memory": profile_memory, "flops": with_flops}
         self._on_ready, self._schedule, self._modules = on_trace_ready, schedule, with_modules
         self._running, self._last = None, None
         self.step_num = 0
@@ -171,11 +129,21 @@ class profile:
         self._follow()
 
     def key_averages(self, group_by_input_shape=False, group_by_stack_n=0, **_):
-        """Number of calls and times of each op, backward steps and named blocks."""
-        if self._last is None:
-            return EventList()
-        rows = [row for by in ("op", "autograd", "user") for row in self._last.rows(by)]
-        return EventList(_Average(row) for row in rows)
+        """Number of calls and times of each op, backward steps and named blocks; also by the shapes of their inputs, or by the line
+        of the program."""
+        events = self._last.events if self._last is not None else []
+        return averages(events, group_by_input_shape, group_by_stack_n, **self._shown)
+
+    def export_stacks(self, path, metric="self_cpu_time_total"):
+        """Writes the lines of the program with their ops and a time in microseconds, for flame graphs."""
+        if metric not in ("self_cpu_time_total", "self_cuda_time_total", "self_device_time_total"):
+            raise ValueError(
+                f"export_stacks: metric is {metric!r}, expected self_cpu_time_total or self_cuda_time_total"
+            )
+        with open(path, "w") as f:
+            for a in self.key_averages(group_by_stack_n=1):
+                if a.stack and (value := int(getattr(a, metric))) > 0:
+                    f.write(f"{a.stack[0].replace(' ', '_').replace(';', ',')};{a.key} {value}\n")
 
     def events(self):
         """All spans, as dicts."""
@@ -203,8 +171,19 @@ class profile:
         return str(self.key_averages())
 
 
-class emit_nvtx(NoEffect):
-    """Accepted: names of ops are not sent to NVIDIA's profilers."""
+class emit_nvtx(tracing):
+    """Sends the names of calls and ops to NVIDIA's profilers, as ranges, in a with block."""
+
+    def __init__(self, enabled=True, record_shapes=False):
+        super().__init__(nvtx=True)
+        self._enabled = enabled
+
+    def __enter__(self):
+        return super().__enter__() if self._enabled else self
+
+    def __exit__(self, *error):
+        if self._enabled:
+            super().__exit__(*error)
 
 
 def kineto_available():

@@ -126,7 +126,10 @@ std::vector<Row> Trace::rows(const std::string& by) const {
     if (e.layer == Layer::Kernel) {
       for (int64_t p = static_cast<int64_t>(i); p >= 0 && !row; p = nesting_->parent[static_cast<size_t>(p)])
         row = row_of[static_cast<size_t>(p)];
-      if (row && !layers) row->bytes += r.integer(e, key::bytes, 0);
+      if (row && !layers) {
+        row->bytes += r.integer(e, key::bytes, 0);
+        row->flops += flops(i);
+      }
     }
     if (e.layer != Layer::Device || by == "device" || layers) continue;
     if (lines) {
@@ -145,13 +148,16 @@ std::vector<Row> Trace::rows(const std::string& by) const {
   return rows;
 }
 
-std::string Trace::table(const std::string& by, size_t most) const {
+std::string Trace::table(const std::string& by, size_t most, const Peaks& peaks) const {
   const std::vector<Row> all = rows(by);
   const bool device = std::any_of(all.begin(), all.end(), [](const Row& r) { return r.device_ns > 0; });
   const bool bytes = std::any_of(all.begin(), all.end(), [](const Row& r) { return r.bytes > 0; });
-  std::string text = fmt::format("{:<44} {:>8} {:>12} {:>12}{}{}\n", by, "calls", "total", "self",
-                                 device ? fmt::format(" {:>12}", "device") : "",
-                                 bytes ? fmt::format(" {:>10} {:>12}", "bytes", "per second") : "");
+  const bool flops = std::any_of(all.begin(), all.end(), [](const Row& r) { return r.flops > 0; });
+  const bool shares = peaks.bytes > 0 || peaks.flops > 0;
+  std::string text = fmt::format(
+    "{:<44} {:>8} {:>12} {:>12}{}{}{}{}\n", by, "calls", "total", "self",
+    device ? fmt::format(" {:>12}", "device") : "", bytes ? fmt::format(" {:>10} {:>12}", "bytes", "per second") : "",
+    flops ? fmt::format(" {:>14}", "operations") : "", shares ? fmt::format(" {:>8}", "of peak") : "");
   for (size_t i = 0; i < std::min(most, all.size()); ++i) {
     const Row& r = all[i];
     const std::string name = r.key.size() > 44 ? "..." + r.key.substr(r.key.size() - 41) : r.key;
@@ -163,6 +169,13 @@ std::string Trace::table(const std::string& by, size_t most) const {
                           " {:>10} {:>12}", bytes_text(static_cast<double>(r.bytes)),
                           time ? bytes_text(1e9 * static_cast<double>(r.bytes) / static_cast<double>(time)) + "/s" : "")
                       : fmt::format(" {:>10} {:>12}", "", "");
+    const double seconds = static_cast<double>(time) / 1e9;
+    if (flops)
+      text += fmt::format(
+        " {:>14}", r.flops && time ? fmt::format("{:.4g} GFLOP/s", static_cast<double>(r.flops) / seconds / 1e9) : "");
+    const double share = std::max(peaks.bytes > 0 ? static_cast<double>(r.bytes) / peaks.bytes : 0,
+                                  peaks.flops > 0 ? static_cast<double>(r.flops) / peaks.flops : 0);
+    if (shares) text += fmt::format(" {:>8}", share > 0 && time ? fmt::format("{:.0f}%", 100 * share / seconds) : "");
     while (text.ends_with(' ')) text.pop_back();
     text += "\n";
   }

@@ -24,6 +24,11 @@ struct Row {
   int64_t total_ns = 0, self_ns = 0;  // with and without the spans inside
   int64_t device_ns = 0;              // of the kernels that it launched
   int64_t bytes = 0;                  // that its kernels read and wrote, at least
+  int64_t flops = 0;                  // that they computed, where a rule is known
+};
+// Measured limits of a device, per second; see devices::copy_rate and product_rate.
+struct Peaks {
+  double bytes = 0, flops = 0;  // 0: not known
 };
 
 // A kernel with what runs inside it.
@@ -44,7 +49,8 @@ class STRATA_API Trace {
   const tracing::Recording& recording() const { return *recording_; }
   // Spans by "op", "kernel", "line", "layer", "module", "user" or "device", the longest first. Throws Value for another.
   std::vector<Row> rows(const std::string& by = "op") const;
-  std::string table(const std::string& by = "op", size_t most = 20) const;
+  // With `peaks` also how near each row comes to them.
+  std::string table(const std::string& by = "op", size_t most = 20, const Peaks& peaks = {}) const;
   std::string tree(size_t most = 200) const;  // the spans in order, indented
   std::string to_html() const;
   std::string flame_svg() const;
@@ -70,6 +76,12 @@ class STRATA_API Trace {
   std::shared_ptr<const tracing::Recording> recording_;
   std::shared_ptr<const Nesting> nesting_;
 };
+
+// Sends the spans of later recordings to NVTX too, whose ranges NVIDIA's profilers show. Throws NotImplemented if it is missing.
+STRATA_API void send_ranges(bool on);
+// Ranges of the program's own: their depth, or -1 if NVTX is missing.
+STRATA_API int push_range(const char* name);
+STRATA_API int pop_range();
 
 // Records from its construction to stop() or its end. One at a time per process.
 class STRATA_API Session {

@@ -10,6 +10,7 @@ import types
 import weakref
 
 from ... import _C
+from ...tracing import record_function
 from . import prefetch, worker
 from .collate import default_collate, default_convert
 from .dataset import IterableDataset
@@ -193,6 +194,11 @@ class DataLoader:
         return ((self.generator or _C.default_generator).initial_seed() + self._passes * _MIX) % 2**62
 
     def __iter__(self):
+        batches = self._placed()
+        return _recorded(batches) if _C._trace_is_on() else batches
+
+    def _placed(self):
+        """The batches, on the way to a device if that was asked for."""
         if self.prefetch_device is not None and self.prefetch_device.type != "cpu":
             return prefetch.ahead(self._batches(), self.prefetch_device)
         kind = _C.device(self.pin_memory_device or "cuda").type
@@ -226,6 +232,17 @@ class DataLoader:
         if self.batch_size is None:
             return n
         return n // self.batch_size if self.drop_last else -(-n // self.batch_size)
+
+
+def _recorded(batches):
+    """The batches, with a span around the wait for each."""
+    while True:
+        with record_function("enumerate(DataLoader)"):
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
+        yield batch
 
 
 class _DatasetKind:
