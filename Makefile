@@ -156,10 +156,14 @@ docs: package ## Generate docs/reference from the op records
 clean: ## Remove build trees (keeps .venv)
 	@rm -rf build dist
 
+# --- inference -------------------------------------------------------------------------------------------------------
+results/checkpoint.safetensors:
+	@$(MAKE) --no-print-directory train-cpu TRAIN_ARGS="--epochs 1 $(TRAIN_ARGS)"
+export-onnx: package results/checkpoint.safetensors ## Write the demo network, trained, as results/small_cnn.onnx
+	@$(ENV) $(PYTHON) bench/engine.py --export results/small_cnn.onnx --checkpoint results/checkpoint.safetensors
+trt-benchmark: export-onnx ## Measure engines of the demo network on every device, beside onnxruntime if it is installed (results/engine.csv)
+	@$(ENV) $(or $(PEER_PYTHON),$(PYTHON)) bench/engine.py --model results/small_cnn.onnx --csv results/engine.csv
+
 # --- not available yet -----------------------------------------------------------------------------------------------
 train-mps: ## Train the demo network on Apple's GPU
 	$(call absent,there is no Metal back end; \`make run\` trains on the CPU.)
-export-onnx: ## Write the demo network as ONNX
-	$(call absent,the ONNX writer is not in this version; tensors leave Strata through NumPy or DLPack instead.)
-trt-benchmark: ## Compare the engine with TensorRT
-	$(call absent,the inference engine is not in this version; \`make bench\` measures the ops beside PyTorch.)

@@ -1,9 +1,12 @@
 """Inference engines beside onnxruntime on the CPU: ResNet-50, a small network, and one that reads lines of text of any width.
 
     python bench/engine.py [--only TEXT] [--rounds 7] [--csv FILE] [--device cpu]
+    python bench/engine.py --export FILE.onnx --checkpoint results/checkpoint.safetensors
+    python bench/engine.py --model FILE.onnx [--csv FILE]
 
 Both run in one process, in turn, with as many threads; the best round of each counts. Without `onnxruntime` only our times are
-shown. Networks are those of modules here, written as ONNX models; weights are random.
+shown. Networks are those of modules here, written as ONNX models; weights are random. --export writes the network that `strata
+train` has trained; --model measures a model with inputs of fixed sizes, or one size that varies, for 1 and 64 images, on every device.
 """
 
 import argparse
@@ -72,6 +75,96 @@ def small_cnn():
     )
 
 
+class Demo(nn.Module):
+    """The network of `strata train`."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv2d(1, 32, 3, padding=1), nn.Conv2d(32, 64, 3, padding=1)
+        self.fc1, self.fc2 = nn.Linear(3136, 128), nn.Linear(128, 10)
+
+    def forward(self, x):
+        x = nn.functional.max_pool2d(self.conv1(x).relu(), 2)
+        x = nn.functional.max_pool2d(self.conv2(x).relu(), 2)
+        return self.fc2(self.fc1(x.flatten(1)).relu())
+
+
+def export_demo(path, checkpoint):
+    """Writes the network of a checkpoint of `strata train`. Its inputs are pixels, normalized as in training."""
+    saved = strata.load(checkpoint)
+    net = Demo().eval()
+    prefix = "model."
+    net.load_state_dict({name.removeprefix(prefix): t for name, t in saved.items() if name.startswith(prefix)})
+    strata.onnx.export(
+        net,
+        (strata.randn(2, 1, 28, 28),),
+        path,
+        input_names=["images"],
+        output_names=["scores"],
+        dynamic_axes={"images": {0: "batch"}},
+    )
+    print(f"{path}: the network of {checkpoint}")
+
+
+def devices():
+    found = ["cpu", "vgpu"]
+    return ["cuda", *found] if strata.cuda.is_available() else found
+
+
+def measure_model(path, rounds):
+    """Rows of a model on every device, for 1 and 64 images."""
+    rng = np.random.default_rng(0)
+    for device in devices():
+        for batch in (1, 64):
+            if device == "vgpu" and batch > 1:
+                continue  # it interprets every instruction
+            shape = [batch if not isinstance(n, int) else n for n in strata.onnx.load(path).inputs[0].shape]
+            name = strata.onnx.load(path).inputs[0].name
+            image = rng.standard_normal(shape).astype(np.float32)
+            fast = engine.build(path, device=device, profiles={name: (shape, shape, shape)})
+            context = fast.create_context()
+
+            def run(context=context, image=image):
+                return context.run([image])[0].cpu()
+
+            theirs = None
+            if onnxruntime and device == "cpu":
+                session = session_of(path)
+
+                def theirs(session=session, image=image, name=name):
+                    return session.run(None, {name: image})
+
+            mine, other = [], []
+            for _ in range(3 if device == "vgpu" else 10 * rounds):
+                mine.append(seconds(run))
+                if theirs:
+                    other.append(seconds(theirs))
+            yield row(
+                f"{pathlib.Path(path).name}, {batch} images",
+                device,
+                1e3 * min(mine),
+                1e3 * min(other) if other else None,
+            )
+
+
+def session_of(source):
+    settings = onnxruntime.SessionOptions()
+    settings.intra_op_num_threads = strata.get_num_threads()
+    return onnxruntime.InferenceSession(source, settings, providers=["CPUExecutionProvider"])
+
+
+def row(name, device, mine, other, difference=None):
+    text = f"{name} on {device}: {mine:.3f} ms"
+    found = {"network": name, "device": device, "milliseconds": round(mine, 4)}
+    if other:
+        found |= {"onnxruntime": round(other, 4), "ratio": round(other / mine, 3)}
+        text += f", onnxruntime {other:.3f} ms, {other / mine:.2f}x"
+    if difference is not None:
+        text += f", largest difference {difference:.1e}"
+    print(text, flush=True)
+    return found
+
+
 class Recognition(nn.Module):
     """Letters of an image of 48 rows and any width: convolutions, then attention over columns."""
 
@@ -117,9 +210,7 @@ def compare(name, rounds, device):
         ours = engine.build(path, device=device, level=0 if varies else 3)
         theirs = None
         if onnxruntime:
-            settings = onnxruntime.SessionOptions()
-            settings.intra_op_num_threads = strata.get_num_threads()
-            theirs = onnxruntime.InferenceSession(path.read_bytes(), settings, providers=["CPUExecutionProvider"])
+            theirs = session_of(path.read_bytes())
     rng = np.random.default_rng(0)
     widths = [shape[-1]] if not varies else rng.choice(np.arange(40, 240), 40, replace=False)
     images = [rng.standard_normal((*shape[:-1], w)).astype(np.float32) for w in widths]
@@ -141,7 +232,7 @@ def compare(name, rounds, device):
         mine.append(seconds(all_ours))
         if theirs:
             if varies:
-                theirs = onnxruntime.InferenceSession(_again(net, shape, varies), settings)
+                theirs = session_of(_again(net, shape, varies))
             other.append(seconds(all_theirs))
     return 1e3 * min(mine), 1e3 * min(other) if other else None, difference
 
@@ -158,18 +249,21 @@ def main():
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--csv", help="write the results to this file")
+    parser.add_argument("--export", help="write the network of a checkpoint as this model")
+    parser.add_argument("--checkpoint", default="results/checkpoint.safetensors")
+    parser.add_argument("--model", help="measure this model on every device instead")
     options = parser.parse_args()
-    rows = []
-    for name in CASES:
-        if options.only not in name:
-            continue
-        mine, other, difference = compare(name, options.rounds, options.device)
-        rows.append({"network": name, "device": options.device, "milliseconds": round(mine, 3)})
-        text = f"{name}: {mine:.2f} ms"
-        if other:
-            rows[-1] |= {"onnxruntime": round(other, 3), "ratio": round(other / mine, 3)}
-            text += f", onnxruntime {other:.2f} ms, {other / mine:.2f}x, largest difference {difference:.1e}"
-        print(text, flush=True)
+    if options.export:
+        export_demo(options.export, options.checkpoint)
+        return 0
+    if options.model:
+        rows = list(measure_model(options.model, options.rounds))
+    else:
+        rows = [
+            row(name, options.device, *compare(name, options.rounds, options.device))
+            for name in CASES
+            if options.only in name
+        ]
     if options.csv:
         with open(options.csv, "w", newline="") as file:
             writer = csv.DictWriter(file, ["network", "device", "milliseconds", "onnxruntime", "ratio"])

@@ -1,5 +1,7 @@
 // Inference engines: builder, engine, contexts, plans, reports.
 #pragma once
+#include "strata/strata.h"
+
 #include "engine/builder.h"
 #include "engine/config.h"
 #include "engine/definition.h"

@@ -1,6 +1,8 @@
 // In the place of NvInfer.h, NvOnnxParser.h and cuda_runtime_api.h: programs of TensorRT build and run engines of Strata. They run on
 // a GPU if there is one, else on the CPU, or where strata::engine::set_nvinfer_device() says.
 #pragma once
+#include "strata/strata.h"
+
 #include "engine/nvinfer.h"
 
 #ifndef __CUDA_RUNTIME_API_H__

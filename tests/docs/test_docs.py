@@ -20,6 +20,7 @@ import sys
 
 import pytest
 import strata
+import strata.onnx
 from strata import _C
 
 ROOT = pathlib.Path(__file__).parent.parent.parent
@@ -168,10 +169,28 @@ class Net(nn.Module):
 """
 
 
+@pytest.fixture(scope="module")
+def inference_files(tmp_path_factory):
+    """net.onnx and net.plan, for commands that name them."""
+    from strata import engine, nn
+
+    folder = tmp_path_factory.mktemp("inference")
+    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU()).eval()
+    model = folder / "net.onnx"
+    example = (strata.randn(2, 3, 16, 16),)
+    strata.onnx.export(net, example, model, input_names=["x"], dynamic_axes={"x": {0: "batch"}})
+    shapes = tuple((n, 3, 16, 16) for n in (1, 8, 32))
+    engine.build(model, profiles={"x": shapes}, level=0).save(folder / "net.plan")
+    return [model, folder / "net.plan"]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
-def test_shell_commands_run(command, tmp_path):
+def test_shell_commands_run(command, tmp_path, inference_files):
     words = shlex.split(command, comments=True)
     (tmp_path / "model.py").write_text(NETWORK)
+    for file in inference_files:
+        if file.name in words:
+            (tmp_path / file.name).write_bytes(file.read_bytes())
     done = subprocess.run([BUILD / "bin" / words[0], *words[1:]], capture_output=True, text=True, cwd=tmp_path)
     found_on_this_machine = (0, 1, 2) if words[1] == "doctor" else (0,)
     assert done.returncode in found_on_this_machine, done.stderr
