@@ -103,10 +103,11 @@ ByteWeights find_byte_weights(const graph::Graph& g) {
     if (one) {
       const auto scale = r.number(r.arg(n, "scale"));
       if (!scale || !r.is_number(r.arg(n, "zero"), 0, 0)) continue;
-      const Tensor scales = full({bytes.size(0)}, *scale, TensorOptions(DType::F32).device(bytes.device()));
-      found.emplace(n.results[0], ByteWeight{bytes, scales});
-    } else if (const Tensor scales = r.constant(r.value(n, "scales")); scales && r.is_number(r.arg(n, "dim"), 0, 0)) {
-      found.emplace(n.results[0], ByteWeight{bytes, scales});
+      const Tensor scales = full({1}, *scale, TensorOptions(DType::F32).device(bytes.device()));
+      found.emplace(n.results[0], ByteWeight{bytes, scales, -1});
+    } else if (const Tensor scales = r.constant(r.value(n, "scales"))) {
+      const auto* dim = std::get_if<int64_t>(&r.arg(n, "dim"));
+      if (dim) found.emplace(n.results[0], ByteWeight{bytes, scales, *dim});
     }
   }
   return found;
@@ -118,10 +119,27 @@ void restore_byte_weights(graph::Graph& g, const ByteWeights& weights, const Pas
   for (size_t at = 0; at < r.size(); ++at) {
     const ValueId id = weight_value(r, at);
     const auto found = id == kNoValue ? weights.end() : weights.find(id);
-    if (found == weights.end() || !r.constant(id) || is_product(r.node(at))) continue;
-    use_byte_weight(r, at, found->second);
+    if (found == weights.end() || !r.constant(id)) continue;
+    ByteWeight w = found->second;
+    const bool product = is_product(r.node(at));  // its weight has a column per channel
+    if (w.dim >= 0 && w.dim != (product ? 1 : 0)) continue;
+    if (product) {
+      if (w.bytes.dim() != 2 || !make_linear(r, at)) continue;
+      w.bytes = contiguous(transpose(w.bytes, 0, 1));
+    }
+    if (w.dim < 0) w.scales = contiguous(expand(w.scales, {w.bytes.size(0)}));
+    use_byte_weight(r, at, w);
   }
   r.finish();
+}
+
+bool make_linear(Rewriter& r, size_t at) {
+  const std::optional<Layer> l = layer_at(r, at);
+  if (!l || l->convolves) return false;
+  const std::string name = r.graph().values[weight_value(r, at)].name;
+  const ValueId w = r.add_constant(l->weight, name + ".rows");
+  r.replace(at, node_of(r, *l, w, kNoValue, l->result));
+  return true;
 }
 
 void use_byte_weight(Rewriter& r, size_t at, const ByteWeight& w) {

@@ -59,6 +59,7 @@ std::optional<Activation> activation_of(const Rewriter& r, const Node& n) {
     if (low && high) return Activation{"clamp", {*low, *high}};
     if (low && *low == 0 && std::holds_alternative<std::monostate>(r.arg(n, "max"))) return Activation{"relu"};
   }
+  if (n.op == &op_maximum && (r.is_number(n.args[0], 0, 0) || r.is_number(n.args[1], 0, 0))) return Activation{"relu"};
   if (n.op == &op_clamp_min && r.is_number(r.arg(n, "min"), 0, 0)) return Activation{"relu"};
   return {};
 }

@@ -130,6 +130,31 @@ std::optional<Node> gated(const Rewriter& r, const Node& root, double constant, 
   return {};
 }
 
+// minimum(maximum(x, low), high), or the other way around.
+bool join_clamp(Rewriter& r, size_t at) {
+  const Node& n = r.node(at);
+  const bool lowest = n.op == &op_minimum;
+  if (!lowest && n.op != &op_maximum) return false;
+  const auto split = [&](const Node& node, ValueId& x) -> std::optional<double> {
+    for (const size_t k : {0, 1})
+      if (const auto number = r.number(node.args[k])) {
+        x = id_of(node.args[1 - k]);
+        return x == kNoValue ? std::nullopt : number;
+      }
+    return {};
+  };
+  ValueId inner = kNoValue, x = kNoValue;
+  const auto outer_limit = split(n, inner);
+  const size_t before = outer_limit ? r.producer(inner, lowest ? op_maximum : op_minimum) : Rewriter::kNone;
+  const auto inner_limit = before == Rewriter::kNone ? std::nullopt : split(r.node(before), x);
+  if (!inner_limit || !(r.type(x) == r.type(n.results[0]))) return false;
+  const double low = lowest ? *inner_limit : *outer_limit, high = lowest ? *outer_limit : *inner_limit;
+  if (!(low <= high) || r.type(x).dtype != DType::F32) return false;
+  r.applied(at, "two ops are clamp", 2 * r.bytes(x));
+  r.replace(at, Rewriter::make(op_clamp, {ValueRef{x}, low, high}, n.results, n));
+  return true;
+}
+
 bool join_activation(Rewriter& r, size_t at) {
   const Node& n = r.node(at);
   if ((n.op != &op_mul && n.op != &op_div) || n.form != Form::Plain) return false;
@@ -286,7 +311,7 @@ size_t join_patterns(graph::Graph& g, const PassOptions& options) {
   Rewriter r(g, options, "join_patterns");
   for (size_t at = 0; at < r.size(); ++at) {
     if (r.dead(at) || r.node(at).results.size() != 1 || !r.node(at).bodies.empty()) continue;
-    if (!join_activation(r, at)) join_norm(r, at);
+    if (!join_clamp(r, at) && !join_activation(r, at)) join_norm(r, at);
   }
   return r.finish();
 }

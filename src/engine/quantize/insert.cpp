@@ -79,13 +79,7 @@ size_t insert_bytes(graph::Graph& g, const CalibrationTable& table, const PassOp
   };
   for (const size_t at : layers) {
     const Tensor weight = float_weight(r, at);
-    if (is_product(r.node(at))) {  // as a linear layer, whose weight has a row per channel
-      const std::optional<Layer> l = layer_at(r, at);
-      if (!l) continue;
-      const std::string name = r.graph().values[weight_value(r, at)].name;
-      const ValueId w = r.add_constant(weight, name + ".rows");
-      r.replace(at, node_of(r, *l, w, kNoValue, l->result));
-    }
+    if (is_product(r.node(at)) && !make_linear(r, at)) continue;
     use_byte_weight(r, at, byte_weight_of(weight));
     const graph::Node& n = r.node(at);
     for (size_t k = 0; k < n.args.size(); ++k) {

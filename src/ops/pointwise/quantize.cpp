@@ -24,6 +24,14 @@ cpu::ByteFormat format_of(const char* op, double scale, int64_t zero, DType byte
   return {static_cast<float>(scale), static_cast<int32_t>(zero), bytes == DType::U8};
 }
 
+// The order of x, also that of one channel, for which convolutions go by the stride.
+void keep_order(TensorImpl& out, const TensorImpl& x) {
+  set_layout(out, {}, &x, "_quantize");
+  if (!x.is_dense()) return;
+  std::copy_n(x.strides, x.ndim, out.strides);
+  out.update_contiguous();
+}
+
 void quantize_by_ops(const Call& c) {
   const args::_quantize a(c);
   const autograd::NoGrad no_grad;
@@ -64,7 +72,7 @@ STRATA_OP(_quantize, "_quantize(Tensor input, float scale, int zero, dtype dtype
     format_of("_quantize", c.scale(), c.zero(), c.dtype());
     c.out()->dtype = c.dtype();
     c.out()->set_shape(c.input().sizes());
-    set_layout(*c.out(), {}, &c.input(), "_quantize");
+    keep_order(*c.out(), c.input());
   })
   .kernel("simd",
           [](const args::_quantize& c) {
@@ -91,7 +99,7 @@ STRATA_OP(_dequantize, "_dequantize(Tensor input, float scale, int zero) -> Tens
     format_of("_dequantize", c.scale(), c.zero(), c.input().dtype);
     c.out()->dtype = DType::F32;
     c.out()->set_shape(c.input().sizes());
-    set_layout(*c.out(), {}, &c.input(), "_dequantize");
+    keep_order(*c.out(), c.input());
   })
   .kernel("simd",
           [](const args::_dequantize& c) {
