@@ -132,7 +132,7 @@ STRATA_OP(_dequantize_channels, "_dequantize_channels(Tensor input, Tensor scale
     c.out()->set_shape(x.sizes());
     set_layout(*c.out(), {}, &x, "_dequantize_channels");
   })
-  .kernel("ops", dequantize_channels_by_ops)
+  .kernel("reference", dequantize_channels_by_ops)
   .cuda("ops", dequantize_channels_by_ops)
   .samples({"q8(3,4), w(3), 0", "q8(2,3,5), w(5), 2", "q8(0,3), w(0), 0"})
   .error("q8(3,4), w(4), 0", ErrorKind::Runtime, "do not fit dimension 0");
