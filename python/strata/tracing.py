@@ -8,11 +8,12 @@ class tracing:
 
     `table(by)` sums up by "op", "kernel", "line" (of the program), "layer", "module", "device" and others; printing shows
     the spans in order. Buffers take at most `memory` bytes; later spans are counted in `dropped`. With `modules`, calls of
-    modules are spans too, with `nvtx` spans are also ranges that NVIDIA's profilers show. One recording at a time per process.
+    modules are spans too, with `nvtx` spans are also ranges that NVIDIA's profilers show, with `holders` memory that is given back is recorded for
+    `holders()`. One recording at a time per process.
     """
 
-    def __init__(self, path=None, *, memory=256 << 20, modules=True, nvtx=False):
-        self._path, self._memory, self._modules, self._nvtx = path, memory, modules, nvtx
+    def __init__(self, path=None, *, memory=256 << 20, modules=True, nvtx=False, holders=False):
+        self._path, self._memory, self._modules, self._nvtx, self._holders = path, memory, modules, nvtx, holders
         self._trace, self._events, self._hooks = None, None, ()
 
     def __enter__(self):
@@ -24,6 +25,8 @@ class tracing:
             if self._nvtx and not _C._trace_is_on():
                 _C._trace_ranges(False)
             raise
+        if self._holders:
+            _C._trace_memory(True)
         if self._modules:
             self._hooks = _watch_modules()
         return self
@@ -34,6 +37,8 @@ class tracing:
         self._trace, self._events, self._hooks = _C._trace_stop(), None, ()
         if self._nvtx:
             _C._trace_ranges(False)
+        if self._holders:
+            _C._trace_memory(False)
         if self._path is not None:
             self.save(self._path)
 
@@ -53,6 +58,14 @@ class tracing:
 
     def __len__(self):
         return _C._trace_count(self._recorded())[0]
+
+    def holders(self):
+        """Who held what memory at the peak of the recording, and the timeline: see Holders. Record with holders=True."""
+        from ._memory_timeline import Holders
+
+        if not self._holders:
+            raise RuntimeError("tracing: holders() needs a recording with tracing(holders=True)")
+        return Holders(self.events)
 
     def work(self):
         """The kernels in order, as dicts: module, op, kernel, host_ns, device_ns, bytes, flops, launches, and those rejected, with reasons.

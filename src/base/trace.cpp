@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/fork.h"
+#include "base/trace_memory.h"
 #include "base/trace_ranges.h"
 
 namespace strata::tracing {
@@ -19,6 +20,7 @@ namespace strata::tracing {
 std::atomic<bool> enabled{false};
 std::atomic<void (*)(Recording&)> finish_devices{nullptr};
 std::atomic<const Ranges*> ranges{nullptr};
+std::atomic<bool> watches_memory{false};
 
 namespace {
 
@@ -241,6 +243,15 @@ Recording stop() {
   }
   out.dropped = dropped.load(std::memory_order_relaxed);
   return out;
+}
+
+// Without memory for the span it is lost: memory is given back where nothing may fail.
+[[gnu::cold]] void note_free(const void* address, size_t bytes) noexcept {
+  try {
+    Span span(Layer::Runtime, "free");
+    span.fact(key::bytes, static_cast<int64_t>(bytes));
+    span.fact(key::address, static_cast<int64_t>(reinterpret_cast<uintptr_t>(address)));
+  } catch (const std::bad_alloc&) { dropped.fetch_add(1, std::memory_order_relaxed); }
 }
 
 Quiet::Quiet() { ++owner.quiet; }

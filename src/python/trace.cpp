@@ -1,6 +1,7 @@
 // strata.trace: starts and ends recordings, and gives their contents to Python.
 #include "python/trace.h"
 
+#include "base/trace_memory.h"
 #include "python/capsule.h"
 #include "python/texts.h"
 #include "system/trace/trace.h"
@@ -161,6 +162,13 @@ PyObject* ranges(PyObject*, PyObject* on) {
     return Py_NewRef(Py_None);
   });
 }
+// _trace_memory(on): whether recordings have the memory that is given back
+PyObject* watch_memory(PyObject*, PyObject* on) {
+  return guarded([&] {
+    tracing::watches_memory.store(checked(PyObject_IsTrue(on)) != 0);
+    return Py_NewRef(Py_None);
+  });
+}
 PyObject* push_range(PyObject*, PyObject* name) {
   const char* text = PyUnicode_AsUTF8(name);
   if (!text) return nullptr;
@@ -179,20 +187,14 @@ PyObject* close_span(PyObject*, PyObject* handle) {
 
 }  // namespace
 
-PyMethodDef trace_functions[] = {{"_trace_start", start, METH_O, nullptr},
-                                 {"_trace_stop", stop, METH_NOARGS, nullptr},
-                                 {"_trace_is_on", is_on, METH_NOARGS, nullptr},
-                                 {"_trace_events", events, METH_O, nullptr},
-                                 {"_trace_work", work, METH_O, nullptr},
-                                 {"_trace_rows", rows, METH_VARARGS, nullptr},
-                                 {"_trace_text", text, METH_VARARGS, nullptr},
-                                 {"_trace_save", save, METH_VARARGS, nullptr},
-                                 {"_trace_count", count, METH_O, nullptr},
-                                 {"_trace_ranges", ranges, METH_O, nullptr},
-                                 {"_nvtx_push", push_range, METH_O, nullptr},
-                                 {"_nvtx_pop", pop_range, METH_NOARGS, nullptr},
-                                 {"_trace_open", open_span, METH_VARARGS, nullptr},
-                                 {"_trace_close", close_span, METH_O, nullptr},
-                                 {}};
+PyMethodDef trace_functions[] = {
+  {"_trace_start", start, METH_O, nullptr},       {"_trace_stop", stop, METH_NOARGS, nullptr},
+  {"_trace_is_on", is_on, METH_NOARGS, nullptr},  {"_trace_events", events, METH_O, nullptr},
+  {"_trace_work", work, METH_O, nullptr},         {"_trace_rows", rows, METH_VARARGS, nullptr},
+  {"_trace_text", text, METH_VARARGS, nullptr},   {"_trace_save", save, METH_VARARGS, nullptr},
+  {"_trace_count", count, METH_O, nullptr},       {"_trace_memory", watch_memory, METH_O, nullptr},
+  {"_trace_ranges", ranges, METH_O, nullptr},     {"_nvtx_push", push_range, METH_O, nullptr},
+  {"_nvtx_pop", pop_range, METH_NOARGS, nullptr}, {"_trace_open", open_span, METH_VARARGS, nullptr},
+  {"_trace_close", close_span, METH_O, nullptr},  {}};
 
 }  // namespace strata::python

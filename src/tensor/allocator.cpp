@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/fork.h"
 #include "base/host_memory.h"
+#include "base/trace_memory.h"
 #include "tensor/memory_checks.h"
 #include "tensor/promise.h"
 #ifdef __SANITIZE_ADDRESS__
@@ -319,6 +320,8 @@ void Storage::destroy(Storage* b) {
   }
   if (b->owner) [[unlikely]]
     drop_promise(*b);
+  if (tracing::watches_memory.load(std::memory_order_relaxed)) [[unlikely]]
+    tracing::note_free(b->data, b->requested);
   guard(b, 0);
   const uint32_t i = b->size_class;
   if (i < kLocalClasses) {

@@ -301,3 +301,42 @@ def test_printing_is_a_tree():
     text = str(t)
     assert re.match(r"python: ones file .*test_tracing.py, line \d+, function test_printing_is_a_tree", text)
     assert re.search(r"^    dispatch: choose kernel fill", text, re.M) and re.search(r"#\d+$", text)
+
+
+@pytest.mark.parametrize("device", ["cpu", "vgpu"])
+def test_who_holds_memory_at_the_peak(device, tmp_path):
+    x = strata.ones(1000, 1000).to(device)
+    with strata.tracing(holders=True) as t:
+        kept = x * 2
+        for _ in range(3):
+            y = x + 1  # the block of the one before is given back
+        z = y.exp()
+        del y, z
+        small = x[:10] + kept[:10]
+    found = t.holders()
+    assert found.peak == 12_000_000  # kept, and two of y and z
+    assert {(r["op"], r["blocks"]) for r in found.rows} >= {("mul", 1)} and sum(
+        r["bytes"] for r in found.rows
+    ) == found.peak
+    assert found.points[-1][1] == 4_000_000 + small.numel() * 4 and __file__ in found.rows[0]["line"]
+    assert [b for a, b in found.points] and all(b >= 0 for _, b in found.points)
+    assert "at the peak" in str(found)
+    found.save(tmp_path / "memory.html")
+    assert "Alive at the peak" in (tmp_path / "memory.html").read_text()
+    with strata.tracing() as t:
+        x + 1
+    with pytest.raises(RuntimeError, match="holders=True"):
+        t.holders()
+    assert not [e for e in t.events if e["name"] == "free"]
+
+
+def test_holders_of_modules_and_of_nothing():
+    net = strata.nn.Sequential(strata.nn.Linear(50, 60), strata.nn.ReLU())
+    with strata.tracing(holders=True) as t:
+        net(strata.ones(7, 50)).sum().backward()
+    rows = t.holders().rows
+    by_op = {r["op"]: r["module"] for r in rows}  # the gradient of the weight is the largest
+    assert by_op["mm"] == "Linear" and by_op["threshold_backward"] == "ReLU" and by_op["ones"] == ""
+    with strata.tracing(holders=True) as t:
+        pass
+    assert t.holders().peak == 0 and t.holders().rows == [] and "svg" in t.holders().html()

@@ -1,5 +1,7 @@
 #include "cuda/runtime/allocator.h"
 
+#include "base/trace_memory.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -147,6 +149,8 @@ void Allocator::release(void* block) {
 }
 
 void Allocator::give_back(Block* b) {
+  if (tracing::watches_memory.load(std::memory_order_relaxed)) [[unlikely]]
+    tracing::note_free(reinterpret_cast<const void*>(b->address), b->requested);
   std::lock_guard lock(mutex_);
   stats_.allocated -= b->requested;
   stats_.active -= b->size;
