@@ -74,9 +74,14 @@ size_t tune(Engine& engine, const onnx::Values& inputs, double seconds, TimingCa
   Runner* runner = context->runner_for(inputs);
   if (!runner) return 0;
   const std::vector<Tensor> given = runner->what().inputs_of(inputs);
-  const Runner::Tuned tuned = runner->tune(given, seconds, cache);
-  engine.set_tactics(runner->what().key, tuned.tactics);
-  return tuned.measured;
+  try {
+    const Runner::Tuned tuned = runner->tune(given, seconds, cache);
+    engine.set_tactics(runner->what().key, tuned.tactics);
+    return tuned.measured;
+  } catch (const graph::OtherResult& e) {
+    engine.give_up(runner->what(), e.what());
+    return tune(engine, inputs, seconds, cache);
+  }
 }
 
 std::shared_ptr<Engine> build(std::shared_ptr<const Network> network, BuilderConfig config) {

@@ -78,6 +78,9 @@ std::shared_ptr<const Specialization> Engine::specialization(std::span<const onn
     return specialization(inputs);
   }
   const bool hopeless = successes_ == 0 && failures_ >= kMostFailures;
+  PassOptions options = options_of(config_);
+  const auto plain = without_passes_.find(key);
+  if (plain != without_passes_.end()) options.only_necessary = true;
   lock.unlock();
   Made made;
   made.ready = true;
@@ -85,7 +88,7 @@ std::shared_ptr<const Specialization> Engine::specialization(std::span<const onn
     made.reason = "no graph could be made for other sizes";
   } else {
     try {
-      made.specialization = specialize(*network_, inputs, options_of(config_), made.reason);
+      made.specialization = specialize(*network_, inputs, options, made.reason);
     } catch (...) {
       lock.lock();
       specializations_.erase(key);
@@ -127,9 +130,17 @@ std::string Engine::why_interpreted(const std::string& key) const {
   const auto found = specializations_.find(key);
   return found == specializations_.end() || found->second.specialization ? std::string() : found->second.reason;
 }
-void Engine::give_up(const std::string& key, const std::string& reason) const {
+void Engine::give_up(const Specialization& failed, const std::string& reason) const {
+  constexpr size_t kMostKept = 1024;
   const std::lock_guard lock(lock_);
-  Made& made = specializations_[key];
+  const auto found = specializations_.find(failed.key);
+  if (found != specializations_.end() && found->second.specialization.get() != &failed) return;  // known already
+  if (without_passes_.size() >= kMostKept) without_passes_.clear();
+  if (without_passes_.emplace(failed.key, reason).second) {
+    if (found != specializations_.end()) specializations_.erase(found);
+    return;
+  }
+  Made& made = specializations_[failed.key];
   made.specialization = nullptr;
   made.reason = reason;
   made.ready = true;
@@ -263,9 +274,9 @@ void ExecutionContext::run_into(std::span<const onnx::Value> inputs, std::span<T
     if (!done) runner->run(given, outputs);
     last_mode_ = done && runner->has_graph() ? "cuda graph" : "graph";
   } catch (const graph::OtherResult& e) {
-    engine_->give_up(runner->what().key, e.what());
+    engine_->give_up(runner->what(), e.what());
     runners_.pop_front();
-    interpret(inputs, outputs, nullptr);
+    return run_into(inputs, outputs);
   }
 }
 

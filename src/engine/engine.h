@@ -43,8 +43,9 @@ class STRATA_API Engine : public std::enable_shared_from_this<Engine> {
   // The next run with such inputs tries again: these had values that the network does not take.
   void forget_failure(const std::string& key) const;
   std::string why_interpreted(const std::string& key) const;  // empty: it is not
-  // A run has shown that the results of these sizes depend on values.
-  void give_up(const std::string& key, const std::string& reason) const;
+  // A run has shown that the graph of these sizes does not fit: the next one is made without passes; if that does not fit either,
+  // the sizes are interpreted.
+  void give_up(const Specialization& failed, const std::string& reason) const;
   // The sizes that there are graphs for.
   std::vector<std::string> keys() const;
   // Throws Type or Value for inputs that the network or all profiles refuse.
@@ -68,6 +69,7 @@ class STRATA_API Engine : public std::enable_shared_from_this<Engine> {
   mutable std::mutex lock_;
   mutable std::condition_variable made_;
   mutable std::map<std::string, Made> specializations_;
+  mutable std::map<std::string, std::string> without_passes_;  // the reason by key
   mutable uint64_t clock_ = 0;
   mutable size_t failures_ = 0, successes_ = 0;
 };

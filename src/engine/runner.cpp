@@ -138,7 +138,7 @@ Tensor Runner::memory_of(size_t node, size_t result) {
 
 void Runner::bind_step(uint32_t n) {
   const Node& node = what_->graph().nodes[n];
-  if (what_->kinds[n] == StepKind::View && bind_view(n)) return;
+  if (what_->kinds[n] == StepKind::View && (bind_view(n) || bind_copy(n))) return;
   auto step = std::make_unique<Step>();
   step->node = n;
   step->op = node.op;
@@ -173,6 +173,29 @@ bool Runner::bind_view(uint32_t n) {
   for (const auto& root : roots_)
     if (root->slot->storage.get() == view->storage.get()) root->users.push_back({view, view->data - root->slot->data});
   values_[node.results[0]] = view;
+  return true;
+}
+
+// A reshape that cannot be a view copies into memory of its own.
+bool Runner::bind_copy(uint32_t n) {
+  static const OpRecord& copy = find_op("copy");
+  const Node& node = what_->graph().nodes[n];
+  const auto* of = std::get_if<ValueRef>(&node.args[0]);
+  const ValueId id = node.results[0];
+  if (node.op->name != "reshape" || !of || !values_[of->id] || values_[id]) return false;
+  const Tensor& from = values_[of->id];
+  Tensor out = memory_for(what_->graph().values[id].type);
+  if (!out->contiguous || out.device() != from.device()) return false;
+  const Tensor same_shape = alias(*out);
+  same_shape->set_shape(from.shape());
+  same_shape->set_contiguous_strides();
+  auto step = std::make_unique<Step>();
+  step->node = n;
+  step->op = &copy;
+  step->device = out.device();
+  step->bind_copy(same_shape, from);
+  values_[id] = out;
+  steps_.push_back(std::move(step));
   return true;
 }
 
@@ -322,14 +345,18 @@ void Runner::run_steps() {
 void Runner::run(std::span<const Tensor> inputs, std::span<Tensor> outputs) {
   const autograd::NoGrad off;
   const autocast::Off same_dtypes;
+  given_outputs_.assign(outputs.begin(), outputs.end());
   try {
     prepare(inputs, outputs, false);
     run_steps();
     finish(outputs);
   } catch (...) {
     release_given();
+    std::ranges::copy(given_outputs_, outputs.begin());  // none are made
+    given_outputs_.clear();
     throw;
   }
+  given_outputs_.clear();
 }
 
 bool Runner::run_as_graph(std::span<const Tensor> inputs, std::span<Tensor> outputs) {

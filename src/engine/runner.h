@@ -55,6 +55,7 @@ class STRATA_API Runner {
   Tensor memory_of(size_t node, size_t result);
   void bind_step(uint32_t node);
   bool bind_view(uint32_t node);
+  bool bind_copy(uint32_t node);
   void find_dead();
   static void attach(Root& root, const Tensor& t);
   void release_given();
@@ -76,6 +77,7 @@ class STRATA_API Runner {
   std::vector<std::unique_ptr<Root>> roots_;
   std::vector<Root*> root_of_input_, root_of_output_;  // null: a copy at the end
   std::vector<Tensor> spare_inputs_, spare_outputs_;   // memory for what cannot be used where it is
+  std::vector<Tensor> given_outputs_;                  // by the caller of this run
   std::vector<Tensor> targets_;                        // of this run: where each output is written or copied
   struct Settings {
     bool tf32_products, tf32_convolutions, deterministic;

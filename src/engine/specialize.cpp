@@ -181,6 +181,7 @@ std::shared_ptr<const Specialization> specialize(const Network& network, std::sp
 namespace {
 
 StepKind kind_of(const Node& n, const Graph& g) {
+  if (n.form == Form::Plain && n.op->name == "reshape") return StepKind::View;  // where it is one
   if (n.form != Form::Plain || graph::count_written(n) || n.op->returns_list || !n.bodies.empty() || n.op->composite_fn)
     return StepKind::Call;
   if (n.op->view_fn) return StepKind::View;

@@ -13,7 +13,7 @@ namespace strata::engine {
 // How a node of the graph is run.
 enum class StepKind : uint8_t {
   Kernel,  // writes its results to planned memory
-  View,    // shares memory with its input: made once
+  View,    // shares memory with its input: made once; a reshape may be a copy
   Call,    // an ordinary call, whose results have memory of their own
 };
 

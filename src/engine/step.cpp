@@ -91,6 +91,12 @@ void Step::bind(const Graph& g, const Node& n, const std::vector<Tensor>& values
   }
 }
 
+void Step::bind_copy(const Tensor& to, const Tensor& from) {
+  held_ = {to, from};
+  outs = {to};
+  args = Args(to, from, false);
+}
+
 void Step::refresh(const std::vector<Tensor>& values) {
   for (const Late& late : late_) {
     if (late.item == kWhole) args[late.arg] = Value(values[late.id]);

@@ -40,6 +40,7 @@ struct Step {
 
   // Binds the arguments to these values. Those that are undefined now are set by refresh().
   void bind(const graph::Graph& graph, const graph::Node& n, const std::vector<Tensor>& values);
+  void bind_copy(const Tensor& to, const Tensor& from);  // of the values, for the op `copy`
   void refresh(const std::vector<Tensor>& values);
   // The kernel with this name if it accepts the call, else the first that does.
   void choose(const std::string* name);
