@@ -60,7 +60,7 @@ BuilderConfig config_of(const Json& json, const std::string& file) {
   json.at("most_specializations").get_to(c.most_specializations);
   json.at("most_bytes").get_to(c.most_bytes);
   json.at("cuda_graphs").get_to(c.cuda_graphs);
-  c.calibration = table_of(json.at("calibration").get<std::string>());
+  if (json.contains("calibration")) c.calibration = table_of(json.at("calibration").get<std::string>());
   for (const Json& profile : json.at("profiles")) {
     OptimizationProfile& p = c.profiles.emplace_back();
     for (const auto& [name, r] : profile.items()) {

@@ -202,6 +202,22 @@ TEST_F(Passes, JoinActivationsAsExportersWriteThem) {
             std::string::npos);
 }
 
+TEST_F(Passes, JoinLimits) {
+  const Tensor low = full({}, -1), high = full({}, 2), w = normal({8, 4, 1, 1});
+  const auto ops = [&](const Program& f) { return optimized(f, {normal({2, 4, 5, 5}, 3)}); };
+  EXPECT_EQ(ops([&](const Tensors& in) -> Tensors { return {minimum(maximum(in[0], low), high)}; }), "clamp");
+  EXPECT_EQ(ops([&](const Tensors& in) -> Tensors { return {maximum(low, minimum(in[0], high))}; }), "clamp");
+  EXPECT_EQ(ops([&](const Tensors& in) -> Tensors { return {minimum(maximum(in[0], high), low)}; }), "maximum minimum");
+  const Tensor three = full({}, 3), zero = full({}, 0), six = full({}, 6);
+  EXPECT_EQ(ops([&](const Tensors& in) -> Tensors {
+              const Tensor y = conv(in[0], w);
+              return {div(mul(y, minimum(maximum(add(y, three), zero), six)), six)};
+            }),
+            "clone _fused_convolution clone");
+  EXPECT_EQ(ops([&](const Tensors& in) -> Tensors { return {maximum(conv(in[0], w), zero)}; }),
+            "clone _fused_convolution clone");
+}
+
 TEST_F(Passes, JoinNorms) {
   const Tensor w = normal({16}), b = normal({16});
   const auto centred = [](const Tensor& x) { return sub(x, mean(x, {-1}, true)); };
@@ -267,6 +283,22 @@ TEST_F(Passes, ChannelsLastThroughANetwork) {
   for (const graph::Node& n : after.nodes)
     if (n.op == &op_fused_convolution) turned += after.values[n.results[0]].type.strides[1] == 1;
   EXPECT_EQ(turned, 2U);
+}
+
+TEST_F(Passes, OneChannelBecomesManyInChannelsLastOrder) {
+  const Tensor a = normal({16, 1, 3, 3}), b = normal({1, 16, 1, 1});
+  const Program f = [&](const Tensors& in) -> Tensors {
+    return {relu(conv(F::leaky_relu(conv(in[0], a, {}, 1), 0.1), b)), permute(conv(in[0], a), {0, 2, 3, 1})};
+  };
+  const Tensors inputs = {normal({2, 1, 6, 7})};
+  const Graph before = captured(f, inputs);
+  Graph after = before;
+  optimize(after);
+  expect_equal(before, after, inputs);
+  for (const graph::Node& n : after.nodes) {
+    const graph::ValueType& type = after.values[n.results[0]].type;
+    EXPECT_TRUE(n.op != &op_fused_convolution || type.shape[1] != 16 || type.strides[1] == 1);
+  }
 }
 
 // Networks of random layers, whose parameters and shapes nobody chose.

@@ -182,6 +182,43 @@ TEST(Bytes, ProductsOfBytesAreThoseOfTheConversionsTheyReplace) {
   }
 }
 
+// As models with QuantizeLinear are imported: int8 weights of products have a scale per column, per row, or one for all.
+TEST(Bytes, ProductsOfImportedModels) {
+  const autograd::NoGrad off;
+  std::mt19937 random(4);
+  Tensor w = zeros({6, 5}, TensorOptions(DType::I8)), scales = zeros({5}), x = zeros({3, 6});
+  for (int8_t *p = w.data<int8_t>(), *end = p + 30; p != end; ++p) *p = static_cast<int8_t>(random());
+  for (int i = 0; i < 5; ++i) scales.data<float>()[i] = 0.01f * static_cast<float>(i + 1);
+  const std::vector<float> values = normal(18, 1);
+  std::copy(values.begin(), values.end(), x.data<float>());
+  const auto rounded = [](const Tensor& t) { return _dequantize(_quantize(t, 0.03, 5, DType::I8), 0.03, 5); };
+  const auto ops_after = [&](const std::function<Tensor(const Tensor&)>& layer) {
+    const Graph before = captured([&](const Tensors& in) -> Tensors { return {layer(in[0])}; }, {x});
+    Graph after = before;
+    optimize(after);
+    const Tensor want = graph::run(before, {x})[0], got = graph::run(after, {x})[0];
+    EXPECT_LE(largest_error(want, got), 1e-5 * std::max(1.0, amax(abs(want)).item<double>()));
+    std::string names;
+    for (const graph::Node& n : after.nodes) names += n.op->name + " ";
+    return names;
+  };
+  EXPECT_EQ(ops_after([&](const Tensor& t) { return matmul(rounded(t), _dequantize_channels(w, scales, 1)); }),
+            "_quantize _int8_linear ");
+  EXPECT_EQ(ops_after([&](const Tensor& t) { return matmul(rounded(t), _dequantize(w, 0.02, 0)); }),
+            "_quantize _int8_linear ");
+  const Tensor rows = contiguous(transpose(w, 0, 1));
+  EXPECT_EQ(ops_after([&](const Tensor& t) {
+              return relu(nn::functional::linear(rounded(t), _dequantize_channels(rows, scales, 0), scales));
+            }),
+            "_quantize _int8_linear ");
+  // Scales along the sums cannot be applied after them, nor can weights with an offset.
+  const Tensor along = add(zeros({6}), 0.02);
+  EXPECT_EQ(ops_after([&](const Tensor& t) { return matmul(rounded(t), _dequantize_channels(w, along, 0)); }),
+            "_quantize _dequantize matmul ");
+  EXPECT_EQ(ops_after([&](const Tensor& t) { return matmul(rounded(t), _dequantize(w, 0.02, 3)); }),
+            "_quantize _dequantize matmul ");
+}
+
 TEST(Bytes, LayersThatTheTableLeavesOut) {
   const autograd::NoGrad off;
   std::mt19937 random(2);

@@ -134,6 +134,24 @@ def test_calibrations_that_cannot_be():
         engine.calibrate(exact, fails())
 
 
+def test_samples_from_a_folder(tmp_path):
+    net = network()
+    exact = engine.compile(net, [(2, 3, 8, 8)], level=0)
+    given = batches()
+    for i, x in enumerate(given[:2]):
+        np.save(tmp_path / f"{i}.npy", x.numpy())
+    for i, x in enumerate(given[2:]):
+        strata.save({exact.inputs[0].name: x}, tmp_path / f"more{i}.safetensors")
+    (tmp_path / "notes.txt").write_text("no sample")
+    assert engine.calibrate(exact, tmp_path).text == engine.calibrate(exact, given).text
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(ValueError, match="has no .npy"):
+        engine.calibrate(exact, tmp_path / "empty")
+    np.save(tmp_path / "empty" / "objects.npy", np.array([{}], dtype=object))
+    with pytest.raises(ValueError, match="pickle"):
+        engine.calibrate(exact, tmp_path / "empty")
+
+
 def test_values_of_zeros_and_infinities():
     net = network()
     exact = engine.compile(net, [(2, 3, 8, 8)], level=0)

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from .. import _C
+from ..serialization import load
 from ._build import build
 from ._engine import Engine
 
@@ -56,8 +57,22 @@ def _engine_of(model, device):
     return model if isinstance(model, Engine) else build(model, device=device, level=0)
 
 
+def _files(folder):
+    """The inputs of a folder: a .npy file holds one, a .safetensors file all of one run by name."""
+    paths = sorted(p for p in Path(folder).iterdir() if p.suffix in (".npy", ".safetensors"))
+    if not paths:
+        raise ValueError(f"calibrate: the folder {str(folder)!r} has no .npy and no .safetensors files")
+    for path in paths:
+        if path.suffix == ".npy":
+            import numpy as np
+
+            yield np.load(path, allow_pickle=False)
+        else:
+            yield load(path)
+
+
 def _rows(engine, data):
-    for inputs in data:
+    for inputs in _files(data) if isinstance(data, (str, os.PathLike)) else data:
         given = (inputs,) if isinstance(inputs, _C.Tensor) or hasattr(inputs, "__array__") else inputs
         yield engine._values(given)
 
@@ -65,7 +80,7 @@ def _rows(engine, data):
 def calibrate(model, data, *, method="entropy", percentile=99.99, max_error=0.0, device="cpu"):
     """Runs a model (a path, its bytes, or an Engine in float32) on inputs, and returns a Calibration for int8.
 
-    `data` is an iterable of inputs: dicts, tuples, or single tensors. `method` is "entropy", "min-max" or "percentile".
+    `data` is an iterable of inputs (dicts, tuples, or single tensors), or a folder of .npy or .safetensors files. `method` is "entropy", "min-max" or "percentile".
     `max_error` is the largest error of an output, relative to its size: the layers with the largest errors stay in float32 until
     it is met.
     """
