@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "base/trace.h"
+#include "base/trace_memory.h"
+#include "base/trace_ranges.h"
 #include "tests/expect_error.h"
 #include "tests/temp_folder.h"
 
@@ -260,6 +262,77 @@ TEST(Trace, TablesSumUpWhatTheSpansSay) {
   EXPECT_ERROR(Value, "cannot tell the format", t.save("trace.xyz"));
   EXPECT_ERROR(Io, "nowhere", t.save("/nowhere/trace.json"));
   EXPECT_ERROR(Runtime, "stopped before", session.stop());
+}
+
+TEST(Trace, KernelsKnowTheirModuleBytesAndOperations) {
+  Tensor x = randn({8, 16}).set_requires_grad();
+  const Tensor w = randn({16, 4});
+  tracing::Session session;
+  Tensor y;
+  {
+    const Span module(Layer::Module, "layer");
+    y = matmul(x, w);
+  }
+  y.sum().backward();
+  const tracing::Trace t = session.stop();
+  size_t inside = 0;
+  for (const tracing::Work& w : t.work()) {
+    if (w.module == "layer") ++inside;
+    if (std::string_view(w.op) == "matmul" && w.module == "layer" && inside == 1) {
+      EXPECT_EQ(w.flops, 2 * 8 * 16 * 4);
+      EXPECT_EQ(w.bytes, 4 * (8 * 16 + 16 * 4 + 8 * 4));
+    }
+    if (std::string_view(w.op) == "sum") {
+      EXPECT_EQ(w.module, "");
+    }
+  }
+  EXPECT_GE(inside, 2u);  // and the gradient, by the node of its forward op
+  const std::string table = t.table("op", 20, {.bytes = 1e10, .flops = 1e10});
+  EXPECT_NE(table.find("of peak"), std::string::npos) << table;
+  EXPECT_EQ(t.table("op").find("of peak"), std::string::npos);
+}
+
+TEST(Trace, MemoryThatIsGivenBackIsSeenOnRequestOnly) {
+  for (const bool watched : {false, true}) {
+    tracing::watches_memory = watched;
+    tracing::Session session;
+    int64_t address = 0;
+    {
+      const Tensor a = ones({100});
+      address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(a.data<float>()));
+    }
+    const tracing::Trace t = session.stop();
+    tracing::watches_memory = false;
+    bool freed = false;
+    for (const Event& e : t.recording().events)
+      freed |= std::string_view(e.name) == "free" && t.recording().integer(e, key::address, 0) == address &&
+               t.recording().integer(e, key::bytes, 0) == 400;
+    EXPECT_EQ(freed, watched);
+  }
+}
+
+TEST(Trace, SpansAreRangesOfAnotherToolOnRequest) {
+  static std::vector<std::string> log;
+  static const tracing::Ranges kRanges{[](const char* name) {
+                                         log.emplace_back(name);
+                                         return 0;
+                                       },
+                                       [] {
+                                         log.emplace_back("end");
+                                         return 0;
+                                       }};
+  log.clear();
+  tracing::ranges = &kRanges;
+  { const Span unseen(Layer::User, "unseen"); }
+  tracing::start();
+  {
+    const Span outer(Layer::User, "outer");
+    const Span inner(Layer::User, "inner");
+    tracing::ranges = nullptr;
+  }
+  { const Span later(Layer::User, "later"); }
+  (void)tracing::stop();
+  EXPECT_EQ(log, (std::vector<std::string>{"outer", "inner", "end", "end"}));
 }
 
 TEST(Trace, RandomNestingsKeepTheirOrder) {
