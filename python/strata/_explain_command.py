@@ -120,7 +120,7 @@ def explain_expression(options):
     names |= {"strata": strata, "F": strata.nn.functional} | {f"_sample_{i}": t for i, t in enumerate(tensors)}
     if not any(isinstance(n, ast.Call | ast.BinOp | ast.UnaryOp | ast.Compare | ast.Subscript) for n in ast.walk(tree)):
         raise UserError(f"{options.expression!r} computes nothing")
-    journey = follow(lambda: eval(code, names), title=options.expression, backward=options.backward)
+    journey = follow(lambda: eval(code, names), title=options.expression, backward=options.backward, warm_up=True)
     shown(journey, options, lambda: str(journey))
 
 

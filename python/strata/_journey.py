@@ -10,10 +10,12 @@ class Journey:
     """One call on every layer: print it, or read `steps`, a list of dicts with the `op`, its `direction` ("forward" or "backward"),
     `depth` (ops inside composites are deeper), time `us`, and `layers` in order: dicts of `layer`, `text`, `facts`, `lines`, `us`.
 
-    `id` is that of all spans of the call, `results` has types and values; `json()` is all of it as JSON, `html()` a page."""
+    `id` is that of all spans of the call, `results` has types and values; `json()` is all of it as JSON, `html()` a page. As a
+    sequence it is the kernels that were considered: (op, kernel, reason)."""
 
     def __init__(self, handle):
         self._handle = handle
+        self._considered = _C._explain_considered(handle)
         found = _json.loads(_C._explain_text(handle, "json"))
         self.title, self.device, self.id = found["title"], found["device"], found["id"]
         self.spans, self.us = found["spans"], found["us"]
@@ -23,6 +25,15 @@ class Journey:
         return _C._explain_text(self._handle, "text").rstrip("\n")
 
     __repr__ = __str__
+
+    def __iter__(self):
+        return iter(self._considered)
+
+    def __len__(self):
+        return len(self._considered)
+
+    def __getitem__(self, index):
+        return self._considered[index]
 
     def json(self):
         return _C._explain_text(self._handle, "json")
@@ -50,8 +61,8 @@ def _backward(result, gradients):
     autograd.backward(roots, gradients)
 
 
-def follow(function, *, title="", backward=False):
-    """Calls the function twice without arguments, the first time to load kernels, and returns the Journey of the second call."""
+def follow(function, *, title="", backward=False, warm_up=False):
+    """Calls the function without arguments, and returns the Journey of the call."""
     gradients = []
 
     def call():
@@ -60,15 +71,17 @@ def follow(function, *, title="", backward=False):
             _backward(result, gradients)
         return result
 
-    return Journey(_C._explain_call(call, title))
+    return Journey(_C._explain_call(call, title, warm_up))
 
 
 def explain(op, /, *args, **kwargs):
     """explain(op, *args, **kwargs): calls the op, and lists which kernels were considered: (op, kernel, reason).
 
-    explain(function, *, title="", backward=False): calls the function of no arguments, such as `lambda: a + b`, twice, and returns what the
-    second call did on every layer, with its values and times; see `strata help explain`."""
-    if not args and isinstance(op, types.FunctionType | types.MethodType) and not set(kwargs) - {"title", "backward"}:
+    explain(function, *, title="", backward=False, warm_up=False): calls the function of no arguments, such as `lambda: a + b`, and returns
+    what it did on every layer, with its values and times; see `strata help explain`. `warm_up`: calls it twice, and returns the second call,
+    for which kernels are loaded and memory is there."""
+    options = {"title", "backward", "warm_up"}
+    if not args and isinstance(op, types.FunctionType | types.MethodType) and not set(kwargs) - options:
         return follow(op, **kwargs)
     return _C.explain(op, *args, **kwargs)
 

@@ -1,5 +1,6 @@
 // strata.explain of a function: one call, followed through every layer.
 #include "python/capsule.h"
+#include "python/considered.h"
 #include "python/system.h"
 #include "python/texts.h"
 #include "system/devices/devices.h"
@@ -23,11 +24,12 @@ void collect(PyObject* o, std::vector<Tensor>& out, int depth = 0) {
   }
 }
 
-// _explain_call(function, title): the journey of one call
+// _explain_call(function, title, warm_up): the journey of one call
 PyObject* explain_call(PyObject*, PyObject* args) {
   PyObject* function;
   const char* title;
-  if (!PyArg_ParseTuple(args, "Os", &function, &title)) return nullptr;
+  int warm_up;
+  if (!PyArg_ParseTuple(args, "Osp", &function, &title, &warm_up)) return nullptr;
   return guarded([&] {
     return capsule(journey::follow(
       [&] {
@@ -36,8 +38,13 @@ PyObject* explain_call(PyObject*, PyObject* args) {
         collect(result.get(), tensors);
         return tensors;
       },
-      title));
+      title, warm_up != 0));
   });
+}
+
+// _explain_considered(journey): [(op, kernel, reason)]
+PyObject* explain_considered(PyObject*, PyObject* handle) {
+  return guarded([&] { return considered_lines(inside<journey::Journey>(handle).considered); });
 }
 
 // _explain_text(journey, "text" | "json" | "html")
@@ -73,10 +80,9 @@ PyObject* measured_rate(PyObject*, PyObject* args) {
 
 }  // namespace
 
-PyMethodDef explain_functions[] = {{"_explain_call", explain_call, METH_VARARGS, nullptr},
-                                   {"_explain_text", explain_text, METH_VARARGS, nullptr},
-                                   {"_measured_rate", measured_rate, METH_VARARGS, nullptr},
-                                   {"_explain_list", explain_list, METH_NOARGS, nullptr},
-                                   {}};
+PyMethodDef explain_functions[] = {
+  {"_explain_call", explain_call, METH_VARARGS, nullptr}, {"_explain_considered", explain_considered, METH_O, nullptr},
+  {"_explain_text", explain_text, METH_VARARGS, nullptr}, {"_measured_rate", measured_rate, METH_VARARGS, nullptr},
+  {"_explain_list", explain_list, METH_NOARGS, nullptr},  {}};
 
 }  // namespace strata::python

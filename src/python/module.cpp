@@ -16,6 +16,7 @@
 #include "dispatch/tuning.h"
 #include "dispatch/tuning_store.h"
 #include "python/binding.h"
+#include "python/considered.h"
 #include "python/kernels.h"
 #include "python/library.h"
 #include "python/onnx_values.h"
@@ -199,11 +200,7 @@ PyObject* explain(PyObject*, PyObject* const* values, Py_ssize_t n, PyObject* ke
     Explanation seen;
     const Scoped<Explanation*> look(thread_state.explain, &seen);
     const Object result(need(PyObject_Vectorcall(values[0], values + 1, static_cast<size_t>(n - 1), keywords)));
-    Object lines(need(PyList_New(0)));
-    for (const auto& line : seen.lines)
-      if (!line.behind)
-        append(lines, Py_BuildValue("(sss)", line.op->name.c_str(), line.kernel->name, verdict(line).c_str()));
-    return lines.release();
+    return considered_lines(seen.lines);
   });
 }
 
@@ -407,10 +404,10 @@ bool init(PyObject* module) {
       !init_replay(module) || !init_autograd(module) || !init_kernels(module))
     return false;
   for (PyMethodDef* table :
-       {conversion_functions, autograd_functions, dlpack_functions,        file_functions,     optim_functions,
-        value_functions,      device_functions,   device_memory_functions, autocast_functions, kernel_functions,
-        gemm_functions,       library_functions,  inline_functions,        sparse_functions,   graph_functions,
-        system_functions,     trace_functions,    explain_functions,       onnx_functions,     engine_functions,
+       {conversion_functions,     autograd_functions, dlpack_functions,        file_functions,     optim_functions,
+        value_functions,          device_functions,   device_memory_functions, autocast_functions, kernel_functions,
+        gemm_functions,           library_functions,  inline_functions,        sparse_functions,   graph_functions,
+        system_functions,         trace_functions,    explain_functions,       onnx_functions,     engine_functions,
         engine_quantize_functions})
     if (PyModule_AddFunctions(module, table) < 0) return false;
   ops_dict = make_ops();

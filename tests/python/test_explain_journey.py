@@ -87,7 +87,7 @@ def test_the_kernels_are_those_of_the_registry(device):
     x, w = made(device, 2, 3, 9, 9), made(device, 4, 3, 3, 3)
     listed = {entry["op"]: entry for entry in json.loads(_C._explain_list())}
     for call in (partial(F.conv2d, x, w), partial(x.softmax, 1), partial(x.detach().matmul, x.detach())):
-        journey = strata.explain(lambda call=call: call())
+        journey = strata.explain(lambda call=call: call(), warm_up=True)
         with strata.tracing() as t:
             call()
         chosen = [dict(e["facts"])["kernel"] for e in t.events if e["name"] == "choose"]
@@ -131,10 +131,10 @@ def test_memory_tells_new_blocks_from_reused_ones():
 
     text = layer(strata.explain(grows).steps[0], "memory")["lines"][0]
     assert text == "12 MB: new, from the system"
-    text = layer(strata.explain(lambda: x * 2).steps[0], "memory")["lines"][0]
+    text = layer(strata.explain(lambda: x * 2, warm_up=True).steps[0], "memory")["lines"][0]
     assert text == "12 MB: a cached block, which an earlier mul had"
     y = strata.ones(100).to("vgpu")
-    text = layer(strata.explain(lambda: y * 2).steps[0], "memory")["lines"][0]
+    text = layer(strata.explain(lambda: y * 2, warm_up=True).steps[0], "memory")["lines"][0]
     assert text == "400 B: a cached block, which an earlier mul had"
 
 

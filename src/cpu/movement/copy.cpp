@@ -220,6 +220,10 @@ void broadcast_strides(const TensorImpl& dst, const TensorImpl& src, int64_t* st
 }  // namespace
 
 void copy(const TensorImpl& dst, const TensorImpl& src) {
+  // The virtual GPU's memory can be read here, a GPU's cannot: without this, a mistake would be seen on GPUs only.
+  STRATA_CHECK(dst.device.type == DeviceType::Cpu && src.device.type == DeviceType::Cpu, Internal,
+               "a copy on the CPU was given memory of {}",
+               to_string(src.device.type == DeviceType::Cpu ? dst.device : src.device));
   int64_t strides[kMaxDims];
   broadcast_strides(dst, src, strides);
   const PairWalk w(dst.sizes(), dst.strides, strides);

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "cpu/staging.h"
+#include "ops/transfer.h"
 #include "strata/ops.h"
 
 namespace strata {
@@ -50,7 +50,7 @@ void activate_(Tensor& x, const Epilogue& e) {
     case Activation::Relu: return in_place(op_relu);
     case Activation::Sigmoid: return in_place(op_sigmoid);
     case Activation::Tanh: return in_place(op_tanh);
-    default: cpu::copy_values(*x, *activated(x, e));
+    default: copy_values(*x, *activated(x, e));
   }
 }
 }  // namespace

@@ -177,14 +177,14 @@ const Layer* Step::find(const std::string& wanted) const {
   return at == layers.end() ? nullptr : &*at;
 }
 
-Journey follow(const std::function<std::vector<Tensor>()>& run, const std::string& title) {
+Journey follow(const std::function<std::vector<Tensor>()>& run, const std::string& title, bool warm_up) {
   STRATA_CHECK(!tracing::enabled.load(), Runtime,
                "explain: a recording is running, and explain records the call itself; end the recording first");
   Journey j;
   Explanation asked;
   std::vector<Tensor> results;
   Recorder recorder;
-  {
+  if (warm_up) {
     const Scoped<Explanation*> look(thread_state.explain, &asked);
     const tracing::Span span(TraceLayer::User, "warm-up");
     results = run();
@@ -193,6 +193,7 @@ Journey follow(const std::function<std::vector<Tensor>()>& run, const std::strin
   results.clear();
   (void)cuda::driver::take_vgpu_counters();
   {
+    const Scoped<Explanation*> look(thread_state.explain, warm_up ? nullptr : &asked);
     const tracing::Span span(TraceLayer::User, "explain");
     j.id = tracing::current_id();
     const int64_t begin = tracing::now();

@@ -48,9 +48,10 @@ struct STRATA_API Journey {
   std::string to_html() const;  // one page without other files
 };
 
-// Calls `run` twice: the first call loads kernels and asks every kernel of every op, the second one is shown. No recording may
-// be running. Counters of virtual GPUs are reset.
-STRATA_API Journey follow(const std::function<std::vector<Tensor>()>& run, const std::string& title = "");
+// Calls `run`, and asks every kernel of every op. With a warm-up, it is called twice: the first call loads kernels and asks them, the
+// second one is shown, with typical times. No recording may be running. Counters of virtual GPUs are reset.
+STRATA_API Journey follow(const std::function<std::vector<Tensor>()>& run, const std::string& title = "",
+                          bool warm_up = true);
 
 // Every op with its kernels per back end, in order: `strata explain --list`.
 STRATA_API std::string list_kernels(bool json);
