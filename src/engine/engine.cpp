@@ -88,7 +88,7 @@ std::shared_ptr<const Specialization> Engine::specialization(std::span<const onn
     made.reason = "no graph could be made for other sizes";
   } else {
     try {
-      made.specialization = specialize(*network_, inputs, options, made.reason);
+      made.specialization = specialize(*network_, inputs, options, made.reason, &constants_);
     } catch (...) {
       lock.lock();
       specializations_.erase(key);

@@ -46,6 +46,7 @@ class STRATA_API Engine : public std::enable_shared_from_this<Engine> {
   // A run has shown that the graph of these sizes does not fit: the next one is made without passes; if that does not fit either,
   // the sizes are interpreted.
   void give_up(const Specialization& failed, const std::string& reason) const;
+  size_t constant_bytes() const { return constants_.bytes(); }  // of all graphs
   // The sizes that there are graphs for.
   std::vector<std::string> keys() const;
   // Throws Type or Value for inputs that the network or all profiles refuse.
@@ -66,6 +67,7 @@ class STRATA_API Engine : public std::enable_shared_from_this<Engine> {
   BuilderConfig config_;
   TacticTable tactics_;
   std::string device_key_;
+  mutable ConstantStore constants_;
   mutable std::mutex lock_;
   mutable std::condition_variable made_;
   mutable std::map<std::string, Made> specializations_;

@@ -90,8 +90,6 @@ void copy_memory(void* destination, const void* from, size_t bytes) {
 namespace nvinfer1 {
 namespace {
 
-using strata::Error;
-using strata::ErrorKind;
 using strata::engine::Port;
 
 // Runs f; an error goes to the logger.

@@ -63,10 +63,12 @@ BuilderConfig config_of(const Json& json, const std::string& file) {
   if (json.contains("calibration")) c.calibration = table_of(json.at("calibration").get<std::string>());
   for (const Json& profile : json.at("profiles")) {
     OptimizationProfile& p = c.profiles.emplace_back();
-    for (const auto& [name, r] : profile.items()) {
+    for (const auto& range : profile.items()) {
+      const Json& r = range.value();
+      const std::string& name = range.key();
       STRATA_CHECK(r.is_array() && r.size() == 3, Runtime, "'{}': the profile of '{}' has no min, opt and max", file,
                    name);
-      const auto sizes = [&r](size_t k) { return r.at(k).get<std::vector<int64_t>>(); };
+      const auto sizes = [&](size_t k) { return r.at(k).get<std::vector<int64_t>>(); };
       p.set(name, sizes(0), sizes(1), sizes(2));
     }
   }

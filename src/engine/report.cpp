@@ -106,6 +106,7 @@ std::string describe(const Engine& engine) {
                {"weights", weights.size()},
                {"weight_bytes", bytes},
                {"tactics", tactics},
+               {"constant_bytes", engine.constant_bytes()},
                {"graphs", engine.keys()}});
 }
 

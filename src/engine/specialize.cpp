@@ -4,13 +4,14 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "autograd/autograd.h"
 #include "compile/capture.h"
 #include "compile/sharing.h"
 #include "dispatch/autocast.h"
 #include "dispatch/settings.h"
-#include "strata/ops/movement/copy.h"
+#include "strata/ops.h"
 
 namespace strata::engine {
 namespace {
@@ -82,6 +83,48 @@ std::string objection_to_shapes(const Graph& g, const Node& n) {
   return {};
 }
 
+// --- constants --------------------------------------------------------------------------------------------------------
+static bool same_bytes(const Tensor& a, const Tensor& b) {
+  if (a->storage.get() == b->storage.get() && a->data == b->data) return true;
+  if (a.is_cpu()) return std::memcmp(a->data, b->data, a.nbytes()) == 0;
+  const auto bits = [](const Tensor& t) {  // NaN is equal to itself
+    Tensor same = alias(*t);
+    same->dtype = DType::U8;
+    same->set_shape(Shape({static_cast<int64_t>(t.nbytes())}));
+    same->set_contiguous_strides();
+    return same;
+  };
+  return all(eq(bits(a), bits(b))).item<bool>();
+}
+
+Tensor ConstantStore::find(const Tensor& t) const {
+  const auto [begin, end] = kept_.equal_range(static_cast<int64_t>(t.nbytes()));
+  for (auto at = begin; at != end; ++at) {
+    const Tensor& known = at->second;
+    if (graph::type_of(*known) == graph::type_of(*t) && same_bytes(known, t)) return known;
+  }
+  return {};
+}
+
+void ConstantStore::share(Graph& g) {
+  const std::lock_guard lock(lock_);
+  std::erase_if(kept_, [](const auto& entry) { return entry.second->refs.load() == 1; });  // of graphs that are gone
+  std::vector<Tensor> fresh;
+  for (Graph::State& s : g.states) {
+    if (!s.tensor->is_dense() || !s.tensor->storage || s.tensor.numel() == 0) continue;
+    if (const Tensor known = find(s.tensor)) s.tensor = known;
+    else fresh.push_back(s.tensor);
+  }
+  for (const Tensor& t : fresh) kept_.emplace(static_cast<int64_t>(t.nbytes()), t);
+}
+
+size_t ConstantStore::bytes() const {
+  const std::lock_guard lock(lock_);
+  size_t sum = 0;
+  for (const auto& [bytes, t] : kept_) sum += static_cast<size_t>(bytes);
+  return sum;
+}
+
 std::string key_of(std::span<const onnx::Value> inputs) {
   std::string key;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -128,7 +171,8 @@ struct Followed {
 }  // namespace
 
 std::shared_ptr<const Specialization> specialize(const Network& network, std::span<const onnx::Value> inputs,
-                                                 const PassOptions& options, std::string& reason) {
+                                                 const PassOptions& options, std::string& reason,
+                                                 ConstantStore* constants) {
   Followed followed{network, {inputs.begin(), inputs.end()}, {}};
   std::vector<Tensor> tensors;
   graph::CaptureOptions how;
@@ -172,6 +216,7 @@ std::shared_ptr<const Specialization> specialize(const Network& network, std::sp
   PassOptions with_decisions = options;
   with_decisions.decisions = &s->decisions;
   optimize(g, with_decisions);
+  if (constants) constants->share(g);
   s->program = std::make_shared<const graph::Program>(std::move(g));
   plan_memory(*s);
   return s;

@@ -1,5 +1,7 @@
 // A network for fixed sizes of its inputs: a graph with all integers computed, its passes run, and a plan of its memory.
 #pragma once
+#include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,13 +42,28 @@ struct Specialization {
   }
 };
 
+// The constants of all graphs of a network: what passes compute of weights (a norm folded into a convolution, transposed ones) is
+// the same for all sizes, and is kept once.
+class STRATA_API ConstantStore {
+ public:
+  // Replaces constants of the graph by equal ones of earlier graphs, and keeps the others for later ones.
+  void share(graph::Graph& graph);
+  size_t bytes() const;
+
+ private:
+  Tensor find(const Tensor& t) const;
+  mutable std::mutex lock_;
+  std::multimap<int64_t, Tensor> kept_;  // by the number of bytes
+};
+
 // A text for the sizes of inputs: "1x3x224x224,0;7".
 STRATA_API std::string key_of(std::span<const onnx::Value> inputs);
 
 // Runs the network once with these inputs, to follow it. If it cannot be a graph for all values of such inputs, because what it
 // computes decides about sizes or about what to run, returns nothing, and `reason` says why.
 STRATA_API std::shared_ptr<const Specialization> specialize(const Network& network, std::span<const onnx::Value> inputs,
-                                                            const PassOptions& options, std::string& reason);
+                                                            const PassOptions& options, std::string& reason,
+                                                            ConstantStore* constants = nullptr);
 
 // Plans kinds and memory of a graph; for specialize() and tests.
 STRATA_API void plan_memory(Specialization& s);

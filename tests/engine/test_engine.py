@@ -309,6 +309,18 @@ def test_specialisations_are_bounded():
     assert len(fast.describe()["graphs"]) <= 3
 
 
+@pytest.mark.parametrize("device", DEVICES)
+def test_graphs_share_what_passes_compute_of_weights(device):
+    net = network().to(device)
+    shapes = engine.Input(min_shape=(1, 3, 8, 8), opt_shape=(2, 3, 8, 8), max_shape=(9, 3, 8, 8))
+    fast = engine.compile(net, [shapes], level=1)
+    bytes_of_one = fast.describe()["constant_bytes"]
+    for n in range(1, 10):
+        same(fast(images(n, n).to(device)), net(images(n, n).to(device)))
+    about = fast.describe()
+    assert len(about["graphs"]) == 9 and about["constant_bytes"] <= 1.5 * bytes_of_one
+
+
 def test_progress_is_told_and_can_stop_the_build():
     seen = []
     built(
