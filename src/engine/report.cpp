@@ -168,6 +168,7 @@ std::string profile_text(const std::vector<LayerProfile>& layers, const Peaks& p
   std::string text = fmt::format("{:>10} {:>6} {:>9} {:>9}{}  layer\n", "ms", "%", "GFLOP/s", "GB/s",
                                  peaks.flops > 0 || peaks.bytes > 0 ? "  peak" : "");
   std::vector<const LayerProfile*> order;
+  order.reserve(layers.size());
   for (const LayerProfile& l : layers) order.push_back(&l);
   std::ranges::stable_sort(order, std::greater<>(), [](const LayerProfile* l) { return l->milliseconds; });
   for (const LayerProfile* l : order) {

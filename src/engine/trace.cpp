@@ -108,6 +108,7 @@ class Tracer {
     }
     points.push_back(smallest);
     std::vector<graph::Graph> captures;
+    captures.reserve(points.size());
     for (const Point& p : points) captures.push_back(follow(&varying, p));
     return graph::generalize(captures, points, dims, varying.axes);
   }
