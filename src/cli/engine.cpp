@@ -175,6 +175,10 @@ void add_engine(CLI::App& app, Run& run) {
   timing->add_flag("--dumpProfile", o->dump_profile, "Show what each layer takes");
   timing->add_option("--exportProfile", o->export_profile, "Write that to a file: .html, .json or text");
   timing->add_flag("--peaks", o->measured_peaks, "Measure the peaks of the device first, for shares of them");
+  CLI::App* quantizing =
+    add("quantize", "Measure a network for int8, and write a model with the conversions",
+        "quantize model.onnx --samples images/ --output model.int8.onnx --saveTable int8.txt", quantize_model);
+  add_calibration(*quantizing, *o);
   add("inspect", "Inputs, ops, graph and decisions of an engine", "inspect model.plan --shapes x:1x3x224x224", inspect);
   add("accuracy", "How far each layer is from float32 without optimisation",
       "accuracy model.onnx --fp16 --inputs images.safetensors", show_accuracy);

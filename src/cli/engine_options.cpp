@@ -20,6 +20,7 @@ void add_building(CLI::App& command, EngineOptions& o) {
   command.add_flag("--fp16", o.fp16, "Allow float16");
   command.add_flag("--bf16", o.bf16, "Allow bfloat16");
   command.add_flag("--int8", o.int8, "Allow int8");
+  command.add_option("--calib", o.calibration, "The table that `strata engine quantize` wrote, for int8");
   command.add_flag("--best", o.best, "Allow all precisions");
   command.add_option("--minShapes", o.min_sizes, "Smallest sizes of inputs that vary: x:1x3x32x32,y:1");
   command.add_option("--optShapes", o.opt_sizes, "The sizes to tune for");
@@ -61,6 +62,10 @@ engine::BuilderConfig config_of(const EngineOptions& o) {
   c.timing_cache = o.timing_cache;
   c.workspace_limit = workspace_of(o.workspace);
   c.cuda_graphs = !o.no_cuda_graph;
+  if (!o.calibration.empty()) {
+    const auto text = FileBytes::map(o.calibration);
+    c.calibration = engine::table_of({reinterpret_cast<const char*>(text->bytes().data()), text->bytes().size()});
+  }
   // Any of the three that is not given is that of the sizes to tune for, else the sizes of the run.
   const SizesByName sizes = sizes_by_name(o.sizes, "--shapes");
   SizesByName opt = sizes_by_name(o.opt_sizes, "--optShapes");

@@ -26,6 +26,11 @@ struct EngineOptions {
   double warm_up = 200, seconds = 3;  // of a benchmark; milliseconds, seconds
   std::string other;                  // to compare with
   double tolerance = 1e-3;
+  // Calibration for int8.
+  std::string calibration;  // a table
+  std::vector<std::string> samples;
+  std::string method = "entropy", save_table, save_model;
+  double percentile = 99.99, max_error = 0;
   bool json = false;
 };
 
@@ -40,5 +45,8 @@ std::shared_ptr<engine::Engine> open_engine(const EngineOptions& o, const std::s
 onnx::Values inputs_of(const engine::Engine& e, const EngineOptions& o);
 
 int bench_engine(const EngineOptions& o);
+// `quantize`: its own options, and what it does.
+void add_calibration(CLI::App& command, EngineOptions& o);
+int quantize_model(const EngineOptions& o);
 
 }  // namespace strata::cli

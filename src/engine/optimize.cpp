@@ -65,6 +65,9 @@ size_t optimize(graph::Graph& graph, const PassOptions& options) {
     restore_byte_weights(graph, weights, options);
     count("fuse_bytes", fuse_bytes(graph, options));
     const bool bytes = options.int8 && options.calibration;
+    if (options.int8 && !bytes && weights.empty() && options.decisions)
+      options.decisions->push_back({"insert_bytes", "the whole graph",
+                                    "stays in floats: int8 needs a calibration, or a model with int8 weights", false});
     if (const std::optional<DType> low = bytes ? std::nullopt : lower_dtype(graph, options))
       count("lower_precision", lower_precision(graph, *low, options.calibration, options));
     count("lay_out_channels_last", lay_out_channels_last(graph, options));
@@ -72,8 +75,10 @@ size_t optimize(graph::Graph& graph, const PassOptions& options) {
       insert_bytes(graph, *options.calibration, options);
       count("fuse_bytes", fuse_bytes(graph, options));
     }
-    if (!weights.empty() || options.calibration)  // weights of bytes that no layer of bytes uses
-      count("fold_constants", graph::fold_constants(graph, std::numeric_limits<int64_t>::max()));
+    // Copies of constants in another order, and weights of bytes that no layer of bytes uses, however large they are.
+    const bool all = !weights.empty() || options.calibration;
+    count("fold_constants",
+          graph::fold_constants(graph, all ? std::numeric_limits<int64_t>::max() : options.constant_bytes));
   }
   count("remove_unused", graph::remove_unused(graph));
   return removed;

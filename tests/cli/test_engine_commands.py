@@ -112,3 +112,27 @@ def test_names_of_the_file_are_no_commands_for_the_terminal(folder):
 )
 def test_errors_say_what_is_wrong(folder, arguments, status, message):
     assert message in call(folder, *arguments, status=status)
+
+
+def test_networks_are_measured_for_int8(folder, tmp_path):
+    samples = tmp_path / "samples"
+    samples.mkdir()
+    strata.manual_seed(1)
+    for i in range(3):
+        strata.save({"x": strata.randn(4, 4)}, samples / f"{i}.safetensors")
+    text = call(
+        folder, "quantize", "m.onnx", "--samples", samples, "--output", tmp_path / "bytes.onnx", "--saveTable",
+        tmp_path / "int8.txt", "--method", "min-max",
+    )  # fmt: skip
+    assert "samples    3" in text and "(2 layers in int8)" in text and "\x1b" not in text
+    about = json.loads(call(folder, "quantize", "m.onnx", "--samples", samples, "--maxError", "1e-6", "--json"))
+    assert about["samples"] == 3 and about["method"] == "entropy" and len(about["float32"]) == len(about["errors"]) == 2
+    calibrated = ("--int8", "--calib", tmp_path / "int8.txt", "--shapes", "x:4x4")
+    assert "_int8_linear" in call(folder, "inspect", "m.onnx", *calibrated, "--json")
+    compared = call(folder, "compare", "m.onnx", tmp_path / "bytes.onnx", "--shapes", "x:4x4", "--tolerance", "0.1")
+    assert "they agree" in compared
+    assert "int8 needs real inputs" in call(folder, "quantize", "m.onnx", status=1)
+    assert "has no .safetensors" in call(folder, "quantize", "m.onnx", "--samples", tmp_path / "..", status=1)
+    assert "is unknown" in call(folder, "quantize", "m.onnx", "--samples", samples, "--method", "x", status=1)
+    assert "calibration table" in call(folder, "inspect", "m.onnx", "--int8", "--calib", "times.json", status=1)
+    assert "needs a calibration" in call(folder, "inspect", "m.onnx", "--int8", "--shapes", "x:4x4")

@@ -55,7 +55,8 @@ class Layout {
     std::vector<Node> nodes = std::move(g_.nodes);
     g_.nodes.clear();
     for (Node& n : nodes) {
-      if (turn && is_convolution(n)) turn_input(n);
+      if (turn && is_convolution(n)) turn_value(n, Rewriter::value(n, "input"), "the input");
+      if (turn) turn_operand(n);
       if (n.op == &op_view) n.op = &op_reshape;  // of the new strides there may be no view
       const std::vector<ValueType> types = result_types(g_, n);
       for (size_t k = 0; k < types.size(); ++k)
@@ -89,8 +90,18 @@ class Layout {
     g_.values.push_back({type, name});
     return static_cast<ValueId>(g_.values.size() - 1);
   }
-  void turn_input(Node& n) {
-    const ValueId id = Rewriter::value(n, "input");
+  // Of two operands in different orders, one is turned: an op that follows both reads one of them with a large step.
+  void turn_operand(Node& n) {
+    const bool two = n.op == &op_add || n.op == &op_sub || n.op == &op_mul || n.op == &op_div || n.op == &op_maximum ||
+                     n.op == &op_minimum;
+    if (!two) return;
+    const auto *a = std::get_if<ValueRef>(n.args.data()), *b = std::get_if<ValueRef>(&n.args[1]);
+    if (!a || !b) return;
+    const ValueType &x = g_.values[a->id].type, &y = g_.values[b->id].type;
+    if (x.shape.size() != 4 || x.shape != y.shape || x.shape[1] == 1 || is_last(x) == is_last(y)) return;
+    turn_value(n, is_last(x) ? b->id : a->id, "an operand");
+  }
+  void turn_value(Node& n, ValueId id, const char* what) {
     if (id == kNoValue) return;
     const ValueType type = g_.values[id].type;
     if (type.shape.size() != 4 || is_last(type)) return;
@@ -106,8 +117,8 @@ class Layout {
       if (options_.decisions) {
         int64_t bytes = static_cast<int64_t>(size_of(type.dtype));
         for (const int64_t s : type.shape) bytes *= s;
-        options_.decisions->push_back(
-          {"lay_out_channels_last", place_of(n), "the input is copied in channels-last order", true, -2 * bytes});
+        options_.decisions->push_back({"lay_out_channels_last", place_of(n),
+                                       std::string(what) + " is copied in channels-last order", true, -2 * bytes});
       }
     }
     for (graph::Argument& a : n.args)
