@@ -30,7 +30,7 @@ LAYERS = {
     "onnx": "reader and writer, to and from the graph IR",
     "engine": "builder, plan, tactics",
     "nn": "modules, losses, optimizers, data, checkpoints",
-    "system": "what this machine has, and what is wrong with it: devices, doctor",
+    "system": "what this machine has, what is wrong with it, and what a call does: devices, doctor, trace, explain",
     "public": "include/strata: the C++ interface over all of it",
     "cli": "the strata command",
     "python": "the bindings",

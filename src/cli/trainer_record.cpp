@@ -152,8 +152,11 @@ void Trainer::write_reports() const {
   write_file(path("plot.svg"), plot_svg(fmt::format("{}, {}: {:.2f}% after {} epoch{}", own.data, own.device,
                                                     100 * own.accuracy(), epoch_, epoch_ == 1 ? "" : "s"),
                                         charts));
-  std::vector<RunRecord> all = read_runs({options_.out});  // of other devices too
-  for (RunRecord& r : all) r.name = own.name;
+  std::vector<RunRecord> all;  // of other devices too
+  try {
+    all = read_runs({options_.out});
+    for (RunRecord& r : all) r.name = own.name;
+  } catch (const Error&) { all = {own}; }  // a record of another version must not end the training
   write_file(path("report.html"), report_page(all));
 }
 

@@ -203,6 +203,14 @@ Scope::~Scope() {
   set_autocast_cache_enabled(cache_before_);
 }
 
+// The casts of a call, as a span.
+static CastArgs traced_cast(const OpRecord& op, const Args& args, DType dtype, DeviceType type) {
+  tracing::Span span(tracing::Layer::Dispatch, "autocast");
+  if (span.active()) [[unlikely]]
+    span.copied(tracing::key::detail, fmt::format("{} in {}", op.name, info_of(dtype).name));
+  return {args, dtype, type};
+}
+
 bool call_with_casts(const OpRecord& op, const Args& args, Tensor* outs) {
   const std::optional<DeviceType> type = type_of_call(args);
   const Autocast policy = policy_of(op, type);
@@ -226,7 +234,7 @@ bool call_with_casts(const OpRecord& op, const Args& args, Tensor* outs) {
   const DType dtype = policy == Autocast::Lower     ? dtype_of(*type)
                       : policy == Autocast::Float32 ? DType::F32
                                                     : widest(op, args, *type);
-  const CastArgs cast(args, dtype, *type);
+  const CastArgs cast = traced_cast(op, args, dtype, *type);
   const Off off;
   call_into(op, cast.view(), outs);
   return true;

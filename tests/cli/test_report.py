@@ -196,6 +196,12 @@ def test_records_of_other_runs_with_odd_values(trained, tmp_path):
     assert "NaN" not in page.read_text().replace("isNaN", "")
 
 
+def test_a_foreign_record_does_not_end_a_training(digits, tmp_path):
+    (tmp_path / "run-zork.json").write_text('{"format": 99}')
+    run("train", "--data", digits, "--limit", 64, "--test-limit", 10, "--out", tmp_path, "--quiet")
+    assert "cpu" in Page((tmp_path / "report.html").read_text()).text
+
+
 def test_wrong_places(tmp_path):
     assert "there is no" in run("report", tmp_path / "nothing", status=2).stderr
     assert "has no run-*.json" in run("report", tmp_path, status=1).stderr
