@@ -262,6 +262,7 @@ void ExecutionContext::interpret(std::span<const onnx::Value> inputs, std::span<
 }
 
 void ExecutionContext::run_into(std::span<const onnx::Value> inputs, std::span<Tensor> outputs) {
+  const auto held = hold();
   engine_->check_inputs(inputs);
   STRATA_CHECK(outputs.size() == engine_->outputs().size(), Value, "engine: {} outputs were given; the network has {}",
                outputs.size(), engine_->outputs().size());
@@ -281,6 +282,7 @@ void ExecutionContext::run_into(std::span<const onnx::Value> inputs, std::span<T
 }
 
 onnx::Values ExecutionContext::run(std::span<const onnx::Value> inputs) {
+  const auto held = hold();
   engine_->check_inputs(inputs);
   Runner* runner = current_observer() ? nullptr : runner_for(inputs);
   onnx::Values values;
@@ -317,6 +319,7 @@ void ExecutionContext::set_output(const std::string& name, Tensor t) {
   bound_outputs_[place_of(engine_->outputs(), name, "output")] = std::move(t);
 }
 void ExecutionContext::run() {
+  const auto held = hold();
   results_ = bound_outputs_;
   run_into(bound_inputs_, results_);
 }

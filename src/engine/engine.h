@@ -1,4 +1,5 @@
-// An engine: a network with profiles and decisions, whose weights all contexts share. A context runs it, for one thread at a time.
+// An engine: a network with profiles and decisions, whose weights all contexts share. A context runs it, for one thread at a time:
+// others wait.
 #pragma once
 #include <condition_variable>
 #include <list>
@@ -101,12 +102,15 @@ class STRATA_API ExecutionContext {
   // What ran last: "graph", "cuda graph" or "interpreter".
   const std::string& last_mode() const { return last_mode_; }
   Runner* runner_for(std::span<const onnx::Value> inputs);  // null: the network is interpreted
+  // Until it is released, runs of other threads wait.
+  std::unique_lock<std::recursive_mutex> hold() { return std::unique_lock(running_); }
 
  private:
   void interpret(std::span<const onnx::Value> inputs, std::span<Tensor> outputs, onnx::Values* values);
   size_t place_of(const std::vector<Port>& ports, const std::string& name, const char* what) const;
   void forget_oldest();
 
+  std::recursive_mutex running_;
   std::shared_ptr<const Engine> engine_;
   std::list<std::unique_ptr<Runner>> runners_;  // the one that was used last is the first
   onnx::Values bound_inputs_;

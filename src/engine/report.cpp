@@ -136,6 +136,7 @@ std::string describe(const Engine& engine, std::span<const onnx::Value> inputs) 
 // --- layers -----------------------------------------------------------------------------------------------------------
 std::vector<LayerProfile> profile(ExecutionContext& context, std::span<const onnx::Value> inputs, int times) {
   STRATA_CHECK(times > 0, Value, "engine: a profile of {} runs; expected 1 or more", times);
+  const auto held = context.hold();
   context.engine().check_inputs(inputs);
   Runner* runner = context.runner_for(inputs);
   STRATA_CHECK(runner, NotImplemented, "engine: there is no graph for these inputs to show layers of: {}",

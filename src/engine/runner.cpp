@@ -15,6 +15,7 @@
 #include "cuda/runtime/runtime.h"
 #include "dispatch/autocast.h"
 #include "dispatch/choose.h"
+#include "dispatch/memory.h"
 #include "dispatch/settings.h"
 #include "engine/step.h"
 #include "record/declined.h"
@@ -260,6 +261,8 @@ void Runner::check_output(size_t i, const Tensor& t) const {
                graph::to_string(graph::type_of(*t)), graph::to_string(want.type));
   STRATA_CHECK(!t.requires_grad(), Value,
                "engine: the tensor given for output {} requires a gradient; engines record none", i);
+  check_writable(*t, "engine");
+  need_values(t->storage.get(), "engine");
 }
 
 void Runner::prepare(std::span<const Tensor> inputs, std::span<Tensor> outputs, bool fixed) {

@@ -18,7 +18,6 @@
 namespace strata {
 namespace {
 
-using engine::BuilderConfig;
 using Tensors = std::vector<Tensor>;
 
 // A small network for images with all kinds of steps: kernels, views, calls (in place), several outputs.
@@ -110,6 +109,7 @@ TEST(Engine, ContextsOfThreadsGiveTheSameBits) {
   const auto e = engine::build(std::make_shared<engine::GraphNetwork>(graph_of(net, x), Device()), {.level = 0});
   const Tensor want = e->create_context()->run({x})[0];
   std::vector<std::thread> threads;
+  threads.reserve(8);
   std::atomic<int> wrong = 0;
   for (int t = 0; t < 8; ++t)
     threads.emplace_back([&] {

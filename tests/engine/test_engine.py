@@ -425,6 +425,38 @@ def test_eight_threads_give_the_bits_of_one():
     assert wrong == []
 
 
+def test_threads_that_share_a_context_wait_for_each_other():
+    net = network()
+    fast = engine.compile(
+        net, [engine.Input(min_shape=(1, 3, 8, 8), opt_shape=(2, 3, 8, 8), max_shape=(9, 3, 8, 8))], level=0
+    )
+    context = fast.create_context()
+    inputs = [images(1 + i % 4, i) for i in range(8)]
+    want = [context(x) for x in inputs]
+    wrong = []
+
+    def work(i):
+        for _ in range(60):
+            wrong.extend([i] * (not context(inputs[i]).equal(want[i])))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert wrong == []
+
+
+def test_outputs_that_cannot_be_written():
+    fast = engine.compile(network(), [(2, 3, 8, 8)], level=0)
+    name = fast.outputs[0].name
+    with pytest.raises(RuntimeError):
+        fast.run([images(2)], {name: strata.zeros(1, 5).expand(2, 5)})
+    place = strata.zeros(2, 5)
+    fast.run([images(2)], {name: place})
+    same(place, fast(images(2)))
+
+
 # --- reports ---------------------------------------------------------------------------------------------------------
 def test_reports_name_the_layers():
     fast = engine.compile(network(), [(2, 3, 8, 8)], level=1)
