@@ -3,6 +3,7 @@
 from html import escape
 
 from ._explain import shown_bytes
+from .tracing import place_of
 
 
 class Holders:
@@ -102,19 +103,14 @@ def _rows(events, blocks):
                 at = events[at]["parent"]
             modules[node] = events[at]["name"] if at >= 0 else ""
     for size, i in blocks:
-        op = line = module = ""
-        at = events[i]["parent"]
+        op, place = "", place_of(events, i)
+        line, module, at = place["line"], place["module"], i
         while at >= 0:
             e = events[at]
             if e["layer"] == "op":
                 op = e["name"]  # the outermost
-            elif e["layer"] == "module" and not module:
-                module = e["name"]
             elif e["layer"] == "autograd" and not module:
                 module = modules.get(dict(e["facts"]).get("node"), "")
-            elif e["layer"] == "python" and not line:
-                facts = dict(e["facts"])
-                line = f"{facts['file']}:{facts['line']} in {facts['function']}" if "file" in facts else ""
             at = e["parent"]
         row = found.setdefault((op, line, module), {"op": op, "line": line, "module": module, "bytes": 0, "blocks": 0})
         row["bytes"] += size

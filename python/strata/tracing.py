@@ -9,14 +9,17 @@ class tracing:
     `table(by)` sums up by "op", "kernel", "line" (of the program), "layer", "module", "device" and others; printing shows
     the spans in order. Buffers take at most `memory` bytes; later spans are counted in `dropped`. With `modules`, calls of
     modules are spans too, with `nvtx` spans are also ranges that NVIDIA's profilers show, with `holders` memory that is given back is recorded for
-    `holders()`. One recording at a time per process.
+    `holders()`, with `counters` what the virtual GPU counts for `counters()`. One recording at a time per process.
     """
 
-    def __init__(self, path=None, *, memory=256 << 20, modules=True, nvtx=False, holders=False):
+    def __init__(self, path=None, *, memory=256 << 20, modules=True, nvtx=False, holders=False, counters=False):
         self._path, self._memory, self._modules, self._nvtx, self._holders = path, memory, modules, nvtx, holders
+        self._counts = [] if counters else None
         self._trace, self._events, self._hooks = None, None, ()
 
     def __enter__(self):
+        if self._counts is not None:
+            _counted()  # those of before
         if self._nvtx:
             _C._trace_ranges(True)
         try:
@@ -35,6 +38,8 @@ class tracing:
         for hook in self._hooks:
             hook.remove()
         self._trace, self._events, self._hooks = _C._trace_stop(), None, ()
+        if self._counts is not None:
+            self._counts = _counted()
         if self._nvtx:
             _C._trace_ranges(False)
         if self._holders:
@@ -58,6 +63,21 @@ class tracing:
 
     def __len__(self):
         return _C._trace_count(self._recorded())[0]
+
+    def counters(self):
+        """What the virtual GPU counted, as vgpu.counters() but with the `id` of each launch, its `line` and its `module`, where they are
+        known. Record with counters=True, which resets the counters."""
+        if self._counts is None:
+            raise RuntimeError("tracing: counters() needs a recording with tracing(counters=True)")
+        events, launches = self.events, []
+        for _, i in sorted((e["begin_ns"], i) for i, e in enumerate(self.events) if e["name"] == "launch"):
+            if events[i]["layer"] == "runtime":
+                launches.append(i)
+        known = [dict(events[i]["facts"]).get("kernel") for i in launches] == [c["kernel"] for c in self._counts]
+        return [
+            {**count, **(place_of(events, launches[n]) if known else {"id": 0, "line": "", "module": ""})}
+            for n, count in enumerate(self._counts)
+        ]
 
     def holders(self):
         """Who held what memory at the peak of the recording, and the timeline: see Holders. Record with holders=True."""
@@ -98,6 +118,27 @@ class tracing:
 
         flame = _C._trace_text(self._recorded(), "svg", "op", 0)
         return f"<pre>{escape(self.table())}</pre><div style='overflow-x:auto'>{flame}</div>"
+
+
+def _counted():
+    """The counters since the last call."""
+    from . import vgpu
+
+    return vgpu.counters() if vgpu.is_initialized() else []
+
+
+def place_of(events, i):
+    """The id of a span, and the line and the module that it is in."""
+    place = {"id": events[i]["id"], "line": "", "module": ""}
+    while i >= 0:
+        e = events[i]
+        facts = dict(e["facts"]) if e["layer"] == "python" else {}
+        if "file" in facts and not place["line"]:
+            place["line"] = f"{facts['file']}:{facts['line']} in {facts['function']}"
+        if e["layer"] == "module" and not place["module"]:
+            place["module"] = e["name"]
+        i = e["parent"]
+    return place
 
 
 def _watch_modules():

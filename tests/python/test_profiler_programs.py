@@ -85,6 +85,20 @@ def test_stacks(tmp_path):
         rows.table(sort_by="zork")
 
 
+def test_a_memory_timeline(tmp_path):
+    """pytorch.org/blog/understanding-gpu-memory-1: export_memory_timeline."""
+    with profile(profile_memory=True, record_shapes=True, with_stack=True) as prof:
+        x = torch.ones(1000) * 2
+        del x
+    prof.export_memory_timeline(tmp_path / "memory.html", device="cpu")
+    assert "at the peak" in (tmp_path / "memory.html").read_text()
+    prof.export_memory_timeline(str(tmp_path / "memory.json"))
+    times, held = json.loads((tmp_path / "memory.json").read_text())
+    assert max(held) == 8000 and held[-1] == 0 and times == sorted(times)
+    with pytest.raises(RuntimeError, match="profile_memory=True"):
+        profile().export_memory_timeline(tmp_path / "x.html")
+
+
 def test_the_older_profiler():
     """pytorch.org/tutorials/beginner/profiler: torch.autograd.profiler."""
     x = torch.randn(4, 4, requires_grad=True)

@@ -340,3 +340,24 @@ def test_holders_of_modules_and_of_nothing():
     with strata.tracing(holders=True) as t:
         pass
     assert t.holders().peak == 0 and t.holders().rows == [] and "svg" in t.holders().html()
+
+
+def test_counters_of_the_virtual_gpu_have_their_places():
+    net, x = strata.nn.Linear(20, 30).to("vgpu"), strata.ones(5, 20).to("vgpu")
+    net(x)
+    with strata.tracing(counters=True) as t:
+        y = net(x)
+        y + 1
+    counted = t.counters()
+    assert [c["module"] for c in counted][-2:] == ["Linear", ""] and counted[-1]["op"] == "add"
+    assert counted[-1]["warp_instructions"] > 0 and __file__ in counted[-1]["line"]
+    ids = {e["name"]: e["id"] for e in t.events if e["layer"] == "op"}
+    assert counted[-1]["id"] == ids["add"] and strata.vgpu.counters() == []
+    with strata.tracing(counters=True) as t:
+        strata.ones(3) + 1
+    assert t.counters() == []
+    with strata.tracing() as t:
+        x + x
+    with pytest.raises(RuntimeError, match="counters=True"):
+        t.counters()
+    assert [c["op"] for c in strata.vgpu.counters()] == ["add"]

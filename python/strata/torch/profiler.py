@@ -88,7 +88,7 @@ class profile:
         return self._schedule(self.step_num) if self._schedule else ProfilerAction.RECORD
 
     def _begin(self):
-        self._running = tracing(modules=self._modules).__enter__()
+        self._running = tracing(modules=self._modules, holders=self._shown["memory"]).__enter__()
 
     def _end(self):
         if self._running is None:
@@ -144,6 +144,19 @@ class profile:
             for a in self.key_averages(group_by_stack_n=1):
                 if a.stack and (value := int(getattr(a, metric))) > 0:
                     f.write(f"{a.stack[0].replace(' ', '_').replace(';', ',')};{a.key} {value}\n")
+
+    def export_memory_timeline(self, path, device=None):
+        """Writes who held memory, with profile_memory=True: a page if the name ends in .html, otherwise the bytes over time as JSON."""
+        if not self._shown["memory"] or self._last is None:
+            raise RuntimeError("export_memory_timeline: needs a recording of profile(profile_memory=True)")
+        holders = self._last.holders()
+        if os.fspath(path).endswith(".html"):
+            return holders.save(path)
+        import json
+
+        times, held = zip(*holders.points, strict=True) if holders.points else ((), ())
+        with open(path, "w") as f:
+            json.dump([list(times), list(held)], f)
 
     def events(self):
         """All spans, as dicts."""
