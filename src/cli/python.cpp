@@ -44,6 +44,7 @@ void run_in_python(const std::string& command, const std::string& module, const 
   std::vector<std::string> words = {python, "-c", kRun, command, module};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> list;
+  list.reserve(words.size() + 1);
   for (std::string& word : words) list.push_back(word.data());
   list.push_back(nullptr);
   std::signal(SIGPIPE, SIG_DFL);

@@ -72,6 +72,7 @@ template <class Name> std::vector<StepPart> summed(const std::vector<tracing::Wo
       if (rejected[name].insert(reason).second) p.rejected.push_back(reason);
   }
   std::vector<StepPart> all;
+  all.reserve(parts.size());
   for (auto& [name, part] : parts) all.push_back(std::move(part));
   std::stable_sort(all.begin(), all.end(), [](const StepPart& a, const StepPart& b) { return a.us > b.us; });
   return all;

@@ -135,6 +135,7 @@ TEST(Trace, ThreadsHaveBuffersOfTheirOwn) {
   tracing::start();
   {
     std::vector<std::thread> threads;
+    threads.reserve(kThreads);
     for (int t = 0; t < kThreads; ++t)
       threads.emplace_back([] {
         for (int i = 0; i < kSpans; ++i) {
@@ -160,6 +161,7 @@ TEST(Trace, ThreadsHaveBuffersOfTheirOwn) {
 TEST(Trace, RecordingsStartAndStopWhileThreadsWork) {
   std::atomic<bool> done{false};
   std::vector<std::thread> threads;
+  threads.reserve(3);
   for (int t = 0; t < 3; ++t)
     threads.emplace_back([&] {
       while (!done) {

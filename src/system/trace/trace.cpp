@@ -141,6 +141,7 @@ std::vector<Row> Trace::rows(const std::string& by) const {
     if (row) row->device_ns += e.end_ns - e.begin_ns;
   }
   std::vector<Row> rows;
+  rows.reserve(found.size());
   for (auto& [name, row] : found) rows.push_back(row);
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) {
     return std::max(a.total_ns, a.device_ns) > std::max(b.total_ns, b.device_ns);
