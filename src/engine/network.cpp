@@ -50,6 +50,9 @@ graph::Graph on_device(graph::Graph g, Device device) {
   for (graph::Graph::State& s : g.states) {
     if (s.tensor.device() != device) s.tensor = to(s.tensor, device);
     if (s.tensor.requires_grad()) s.tensor = alias(*s.tensor);
+    // of a plan's file, which nobody writes to: kernels keep packed forms
+    if (s.tensor.is_cpu() && s.tensor->storage->external && !s.tensor->storage->shared)
+      s.tensor->storage->read_only = true;
   }
   return g;
 }

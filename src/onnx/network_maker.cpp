@@ -83,6 +83,8 @@ class NetworkMaker {
     Value v = make_value(data, files_);
     if (v.tensor && n_.device_.type != DeviceType::Cpu && is_floating(v.tensor.dtype()))
       v.tensor = to(v.tensor, n_.device_);
+    // Nobody writes to the mapped file: kernels keep packed forms of such weights.
+    if (v.tensor && v.tensor.is_cpu() && v.tensor->storage->external) v.tensor->storage->read_only = true;
     return v;
   }
   Slot new_slot() { return slots_++; }
