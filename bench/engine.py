@@ -1,10 +1,11 @@
 """Inference engines beside onnxruntime on the CPU: ResNet-50, a small network, and one that reads lines of text of any width.
 
-    python bench/engine.py [--only TEXT] [--rounds 7] [--csv FILE] [--device cpu]
+    python bench/engine.py [--only TEXT] [--rounds 7] [--csv FILE] [--device cpu] [--cpu-time]
     python bench/engine.py --export FILE.onnx --checkpoint results/checkpoint.safetensors
     python bench/engine.py --model FILE.onnx [--csv FILE]
 
-Both run in one process, in turn, with as many threads; the best round of each counts. Without `onnxruntime` only our times are
+Both run in one process, in turn, with as many threads; the best round of each counts. --cpu-time measures the time of the processor with
+one thread each (OMP_NUM_THREADS=1), which other programs on the machine disturb less. Without `onnxruntime` only our times are
 shown. Networks are those of modules here, written as ONNX models; weights are random. --export writes the network that `strata
 train` has trained; --model measures a model with inputs of fixed sizes, or one size that varies, for 1 and 64 images, on every device.
 """
@@ -193,10 +194,13 @@ CASES = {
 }
 
 
+clock = time.perf_counter
+
+
 def seconds(function):
-    start = time.perf_counter()
+    start = clock()
     function()
-    return time.perf_counter() - start
+    return clock() - start
 
 
 def compare(name, rounds, device):
@@ -257,7 +261,12 @@ def main():
     parser.add_argument("--export", help="write the network of a checkpoint as this model")
     parser.add_argument("--checkpoint", default="results/checkpoint.safetensors")
     parser.add_argument("--model", help="measure this model on every device instead")
+    parser.add_argument("--cpu-time", action="store_true", help="the time of the processor, with one thread")
     options = parser.parse_args()
+    if options.cpu_time:
+        global clock
+        clock = time.process_time
+        strata.set_num_threads(1)
     if options.export:
         export_demo(options.export, options.checkpoint)
         return 0
