@@ -235,6 +235,29 @@ TEST(Bytes, LayersThatTheTableLeavesOut) {
   EXPECT_NE(decisions[0].what.find("not calibrated"), std::string::npos);
 }
 
+TEST(Bytes, OddWeightsAndRanges) {
+  const autograd::NoGrad off;
+  const Tensor x = ones({1, 2, 4, 4});
+  for (const double odd : {static_cast<double>(NAN), static_cast<double>(INFINITY), 0.0, 1e-40, 3e38}) {
+    Tensor w = ones({3, 2, 1, 1});
+    w.data<float>()[1] = static_cast<float>(odd);
+    Graph g = captured(
+      [&](const Tensors& in) -> Tensors {
+        return {convolution(in[0], w, {}, {1, 1}, {0, 0}, {1, 1}, false, {0, 0}, 1)};
+      },
+      {x});
+    for (const double threshold : {0.0, 1e-300, 1e-40, 1.0, 1e300}) {
+      CalibrationTable table;
+      for (const graph::Graph::Value& v : g.values) table.values[v.name] = {threshold, threshold};
+      Graph bytes = g;
+      EXPECT_EQ(insert_bytes(bytes, table, {}), std::isfinite(odd) ? 1U : 0U);
+      fuse_bytes(bytes, {});
+      const Tensor y = graph::run(bytes, {x})[0];
+      EXPECT_EQ(all(isfinite(y)).item<bool>(), std::isfinite(odd)) << odd << " " << threshold;
+    }
+  }
+}
+
 TEST(Precision, SixteenBitsOnRandomNetworks) {
   std::mt19937 random(5);
   for (int round = 0; round < 20; ++round) {

@@ -56,6 +56,8 @@ size_t insert_bytes(graph::Graph& g, const CalibrationTable& table, const PassOp
     const ValueId input = r.value(r.node(at), "input");
     if (std::ranges::find(table.floats, name) != table.floats.end()) {
       r.refused(at, "stays in float32: its error in int8 is too large");
+    } else if (!all(isfinite(float_weight(r, at))).item<bool>()) {
+      r.refused(at, "stays in float32: its weights have NaN or infinities");
     } else if (range_of(input) == table.values.end()) {
       r.refused(at, "stays in float32: its input was not calibrated");
     } else {

@@ -13,7 +13,8 @@ struct CalibrationTable {
   struct Range {
     double largest = 0;    // of all elements seen, without sign
     double threshold = 0;  // that becomes 127
-    double scale() const { return threshold > 0 ? threshold / 127 : 1; }
+    // Of values that are nothing but zeros, or too small for a scale in float32, any.
+    double scale() const { return threshold > 1e-35 && threshold < 1e38 ? threshold / 127 : 1; }
     bool operator==(const Range&) const = default;
   };
   std::string method = "min-max";

@@ -89,8 +89,8 @@ ByteScales byte_scales_of(const char* op, std::span<const double> numbers) {
   int32_t* zeros[] = {&s.input_zero, &s.other_zero, &s.result_zero};
   for (size_t i = 0; i < 3; ++i) {
     const double scale = numbers[2 * i], zero = numbers[2 * i + 1];
-    STRATA_CHECK(scale > 0 && std::isfinite(scale), Value, "{}: a scale must be positive and finite, got {}", op,
-                 scale);
+    STRATA_CHECK(static_cast<float>(scale) > 0 && std::isfinite(static_cast<float>(scale)), Value,
+                 "{}: a scale must be positive and finite in float32, got {}", op, scale);
     STRATA_CHECK(zero >= -128 && zero <= 255 && zero == std::floor(zero), Value,
                  "{}: a zero must be an integer of 8 bits, got {}", op, zero);
     *scales[i] = scale;

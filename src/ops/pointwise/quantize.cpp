@@ -18,7 +18,8 @@ std::pair<int64_t, int64_t> limits_of(DType t) {
 cpu::ByteFormat format_of(const char* op, double scale, int64_t zero, DType bytes) {
   STRATA_CHECK(bytes == DType::I8 || bytes == DType::U8, Value, "{}: bytes are int8 or uint8, not {}", op,
                name_of(bytes));
-  STRATA_CHECK(scale > 0 && std::isfinite(scale), Value, "{}: scale must be positive and finite, got {}", op, scale);
+  STRATA_CHECK(static_cast<float>(scale) > 0 && std::isfinite(static_cast<float>(scale)), Value,
+               "{}: scale must be positive and finite in float32, got {}", op, scale);
   const auto [low, high] = limits_of(bytes);
   STRATA_CHECK(zero >= low && zero <= high, Value, "{}: zero must be a value of {}, got {}", op, name_of(bytes), zero);
   return {static_cast<float>(scale), static_cast<int32_t>(zero), bytes == DType::U8};
