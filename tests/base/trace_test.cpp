@@ -284,14 +284,42 @@ TEST(Trace, KernelsKnowTheirModuleBytesAndOperations) {
       EXPECT_EQ(w.flops, 2 * 8 * 16 * 4);
       EXPECT_EQ(w.bytes, 4 * (8 * 16 + 16 * 4 + 8 * 4));
     }
-    if (std::string_view(w.op) == "sum") {
-      EXPECT_EQ(w.module, "");
-    }
+    if (std::string_view(w.op) == "sum") { EXPECT_EQ(w.module, ""); }
   }
   EXPECT_GE(inside, 2u);  // and the gradient, by the node of its forward op
   const std::string table = t.table("op", 20, {.bytes = 1e10, .flops = 1e10});
   EXPECT_NE(table.find("of peak"), std::string::npos) << table;
   EXPECT_EQ(t.table("op").find("of peak"), std::string::npos);
+}
+
+TEST(Trace, LaunchesAndCallsOfLibrariesFindTheirTimesOnTheDevice) {
+  uint64_t id = 0;
+  tracing::start();
+  {
+    const Span op(Layer::Op, "op");
+    const Span kernel(Layer::Kernel, "kernel");
+    id = tracing::current_id();
+    const auto launch = [](const char* name, const char* what) {
+      Span span(Layer::Runtime, name);
+      if (what) span.text(key::kernel, what);
+    };
+    launch("launch", "first");
+    launch("cublasLtMatmul", nullptr);
+    launch("launch", "untimed");
+    launch("launch", "last");
+    launch("allocate", nullptr);
+  }
+  tracing::Recording r = tracing::stop();
+  for (const char* name : {"first", "cublasLtMatmul", "last"})
+    r.add(Layer::Device, name, id, 0, 1000, 1000000, "op", 0);
+  const tracing::Trace t(std::move(r));
+  std::string found;
+  for (const auto& [launch, device] : t.launches(id))
+    found += device < 0 ? std::string("- ") : t.recording().events[static_cast<size_t>(device)].name + std::string(" ");
+  EXPECT_EQ(found, "first cublasLtMatmul - last ");
+  ASSERT_EQ(t.work().size(), 1u);
+  EXPECT_EQ(t.work()[0].device_ns, 3000);
+  EXPECT_EQ(t.work()[0].launches, 4u);
 }
 
 TEST(Trace, MemoryThatIsGivenBackIsSeenOnRequestOnly) {

@@ -9,6 +9,7 @@
 #include "cuda/custom/gemm.h"
 #include "cuda/libs/libraries.h"
 #include "cuda/linalg/cublaslt_store.h"
+#include "cuda/runtime/device_times.h"
 #include "cuda/runtime/stream.h"
 #include "record/precision.h"
 
@@ -120,6 +121,7 @@ void run_linear_activation_cublaslt(const LinearActivationCall& c, const Call& c
   stream.gpu().activate();
   const std::shared_ptr<Prepared> prepared = find_prepared(f, geometry);
   const tracing::Span span(tracing::Layer::Runtime, "cublasLtMatmul");
+  const DeviceTime time(span, stream.gpu(), stream.handle(), "cublasLtMatmul");
   const std::lock_guard hold(prepared->lock);
   const auto name = [&](int attribute, const TensorImpl* t) {
     const uint64_t place = address(t);

@@ -116,6 +116,10 @@ Layer Describer::code(const Seen& s) {
     for (const std::string& line : loop.lines) l.lines.push_back("  " + line);
     add_machine_code(name, *files[0], l.lines);
   }
+  if (shown.empty()) {
+    l.text = formula ? "the formula" : "";
+    return l;
+  }
   l.text = fmt::format("{}{}", formula ? "the formula, and " : "", "the instructions that compute");
   return l;
 }

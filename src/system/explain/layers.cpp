@@ -258,6 +258,10 @@ Layer Describer::launch(const Seen& s) const {
     for (const tracing::Fact& f : recording_.facts(e))
       if (*f.key == key::occupancy) occupancy = f.number;
     const char* kernel = recording_.text(e, key::kernel);
+    if (!kernel) {
+      l.lines.push_back(fmt::format("{}: the library chooses its kernels, grid and block", e.name));
+      continue;
+    }
     l.lines.push_back(fmt::format(
       "{}: grid {}x{}x{}, block {}x{}x{}, {} bytes of shared memory, {} registers a thread, occupancy {:.0f}%", kernel,
       n(key::grid_x), n(key::grid_y), n(key::grid_z), n(key::block_x), n(key::block_y), n(key::block_z), n(key::shared),
@@ -278,7 +282,7 @@ Layer Describer::launch(const Seen& s) const {
       why += fmt::format(", limited by {}", seen.counters->occupancy.limiter);
     l.lines.push_back(why);
     if (l.facts.empty())
-      l.facts = {{"kernel", kernel ? kernel : ""},
+      l.facts = {{"kernel", kernel},
                  {"grid", fmt::format("{}x{}x{}", n(key::grid_x), n(key::grid_y), n(key::grid_z))},
                  {"block", fmt::format("{}x{}x{}", n(key::block_x), n(key::block_y), n(key::block_z))},
                  {"shared_bytes", fmt::format("{}", n(key::shared))},

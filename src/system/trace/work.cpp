@@ -23,6 +23,12 @@ double last(const Sizes& s) { return s.empty() ? 1 : static_cast<double>(s.back(
 // input's if it is transposed.
 double positions(const Sizes& a, const Sizes& b) { return std::min(count(a, 2), count(b, 2)); }
 
+// A kernel of ours, or a call of a library that launches its own.
+bool is_launch(const Event& e) {
+  const std::string_view name = e.name;
+  return e.layer == Layer::Runtime && (name == "launch" || name == "cublasLtMatmul" || name == "cudnnBackendExecute");
+}
+
 double rule(std::string_view op, const std::vector<Sizes>& in, const std::vector<Sizes>& out) {
   if (in.empty() || out.empty()) return 0;
   op.remove_prefix(op.rfind('.') + 1);  // "nn.functional.linear"
@@ -68,14 +74,14 @@ std::vector<std::pair<uint32_t, int32_t>> Trace::launches(uint64_t id) const {
   for (size_t i = 0; i < events.size(); ++i) {
     if (events[i].id != id) continue;
     if (events[i].layer == Layer::Device) timed.push_back(static_cast<int32_t>(i));
-    if (events[i].layer == Layer::Runtime && std::string_view(events[i].name) == "launch")
-      all.emplace_back(static_cast<uint32_t>(i), -1);
+    if (is_launch(events[i])) all.emplace_back(static_cast<uint32_t>(i), -1);
   }
   // Devices report launches in their order; one without a time is left out there.
   size_t next = 0;
   for (auto& [launch, device] : all) {
     const char* kernel = recording_->text(events[launch], key::kernel);
-    if (next < timed.size() && kernel && std::string_view(events[static_cast<size_t>(timed[next])].name) == kernel)
+    if (!kernel) kernel = events[launch].name;  // a library's call
+    if (next < timed.size() && std::string_view(events[static_cast<size_t>(timed[next])].name) == kernel)
       device = timed[next++];
   }
   return all;
@@ -132,7 +138,7 @@ std::vector<Work> Trace::work() const {
   for (const uint64_t id : ids)
     for (const auto& [launch, device] : launches(id)) on_device[launch] = device;
   for (size_t i = 0; i < events.size(); ++i) {
-    if (events[i].layer != Layer::Runtime || std::string_view(events[i].name) != "launch") continue;
+    if (!is_launch(events[i])) continue;
     int32_t outermost = around(i, Layer::Kernel);
     for (int32_t p = outermost; p >= 0; p = around(static_cast<size_t>(p), Layer::Kernel)) outermost = p;
     const auto at = places.find(outermost);
