@@ -70,7 +70,6 @@ size_t optimize(graph::Graph& graph, const PassOptions& options) {
                                     "stays in floats: int8 needs a calibration, or a model with int8 weights", false});
     if (const std::optional<DType> low = bytes ? std::nullopt : lower_dtype(graph, options))
       count("lower_precision", lower_precision(graph, *low, options.calibration, options));
-    count("pad_channels", pad_channels(graph, options));
     count("lay_out_channels_last", lay_out_channels_last(graph, options));
     if (bytes) {
       insert_bytes(graph, *options.calibration, options);

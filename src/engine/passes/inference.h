@@ -25,8 +25,6 @@ STRATA_API size_t lay_out_channels_last(graph::Graph& g, const PassOptions& opti
 // leave the range of float16 by the table, if there is one. Outputs keep their dtypes.
 STRATA_API size_t lower_precision(graph::Graph& g, DType low, const CalibrationTable* table,
                                   const PassOptions& options);
-// On GPUs, a convolution in 16 bits of 3 to 7 channels gets an image of 8.
-STRATA_API size_t pad_channels(graph::Graph& g, const PassOptions& options);
 // Layers whose input, weight and perhaps result are bytes that are converted become layers of bytes.
 STRATA_API size_t fuse_bytes(graph::Graph& g, const PassOptions& options);
 
