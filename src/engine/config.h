@@ -38,7 +38,7 @@ struct BuilderConfig {
   int level = 3;                                  // 0: kernels are not timed; 1 to 5: for longer and longer
   double time_limit = 60;                         // seconds for timing kernels
   size_t workspace_limit = 0;                     // bytes that a kernel may ask for; 0: as everywhere
-  size_t most_specializations = 32;               // sizes of inputs that are kept, by engine and context
+  size_t most_specializations = 256;              // sizes of inputs that are kept, by engine and context
   size_t most_bytes = size_t{1} << 32;            // of memory that the specialisations of a context keep
   bool cuda_graphs = true;                        // on a GPU, runs of the same sizes are one launch
   bool graphs_now = true;                         // the build makes the graphs of the profiles, not their first run
