@@ -10,7 +10,6 @@ namespace {
 using graph::Argument;
 using graph::kNoValue;
 using graph::Node;
-using graph::ValueRef;
 
 // y = scale * x + shift for each channel; either may be undefined.
 struct Affine {

@@ -17,7 +17,6 @@ namespace strata::engine {
 namespace {
 
 using graph::Graph;
-using graph::kNoValue;
 using graph::Node;
 using graph::ValueId;
 

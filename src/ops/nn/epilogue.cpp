@@ -138,8 +138,7 @@ void finish_bytes(const Tensor& sums, const Tensor& weight_scales, const Tensor&
   const Tensor added = other && other.dtype() != DType::F32 ? _dequantize(other, s.other, s.other_zero) : other;
   y = after_sum(y, added, e);
   if (out.dtype() != DType::F32) y = _quantize(y, s.result, s.result_zero, out.dtype());
-  Tensor to = out;
-  copy_(to, y);
+  copy_(out, y);
 }
 
 }  // namespace strata
