@@ -56,7 +56,9 @@ def run_case(args, env, folder, name, case):
         for label, library in libraries:
             time.sleep(PAUSE)
             rounds[label].append(library.ask(seconds=args.seconds)["times"])
-    row = dict(case=name, floor=case["floor"], us={label: typical_us(times, best=False) for label, times in rounds.items()})
+    row = dict(
+        case=name, floor=case["floor"], us={label: typical_us(times, best=False) for label, times in rounds.items()}
+    )
     middle = [statistics.median(r) for r in rounds["strata"]]
     row["spread_percent"] = (max(middle) / min(middle) - 1) * 100
     if case["memory"]:
