@@ -359,6 +359,8 @@ def test_a_module_in_training_mode_is_refused():
         engine.compile(nn.Linear(2, 2).eval())
     with pytest.raises(ValueError, match="enabled_precisions has"):
         engine.compile(nn.Linear(2, 2).eval(), [(1, 2)], enabled_precisions={strata.float64})
+    with pytest.raises(ValueError, match=r"the module is on cpu, and device is vgpu.*move it with"):
+        engine.compile(nn.Linear(2, 2).eval(), [(1, 2)], device="vgpu")
 
 
 def test_programs_that_write_to_what_they_are_given_are_refused():

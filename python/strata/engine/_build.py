@@ -137,10 +137,15 @@ def _specification(given):
 
 
 def _device_of(model, device):
-    if device is not None:
-        return _C.device(device)
-    parameters = list(model.parameters()) + list(model.buffers()) if isinstance(model, Module) else []
-    return parameters[0].device if parameters else _C.device("cpu")
+    own = [*model.parameters(), *model.buffers()] if isinstance(model, Module) else []
+    if device is None:
+        return own[0].device if own else _C.device("cpu")
+    device = _C.device(device)
+    if elsewhere := [t.device for t in own if t.device.type != device.type]:
+        raise ValueError(
+            f"engine.compile: the module is on {elsewhere[0]}, and device is {device}; move it with module.to('{device}') first"
+        )
+    return device
 
 
 def _dims(specs, together):
