@@ -56,7 +56,7 @@ engine::BuilderConfig config_of(const EngineOptions& o) {
   engine::BuilderConfig c;
   c.fp16 = o.fp16 || o.best;
   c.bf16 = o.bf16 || o.best;
-  c.int8 = o.int8 || o.best;
+  c.int8 = o.int8 || (o.best && !o.calibration.empty());
   c.level = o.level;
   c.time_limit = o.time_limit;
   c.timing_cache = o.timing_cache;

@@ -3,10 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "autograd/autograd.h"
 #include "base/interrupt.h"
+#include "base/warning.h"
 #include "dispatch/settings.h"
 #include "strata/ops.h"
 #include "tensor/generator.h"
@@ -84,8 +86,23 @@ size_t tune(Engine& engine, const onnx::Values& inputs, double seconds, TimingCa
   }
 }
 
+namespace {
+// Whether a model says itself which of its values are bytes, and with which scales.
+bool has_bytes(const Network& network) {
+  return std::ranges::any_of(network.op_counts(), [](const auto& op) {
+    return std::ranges::any_of(std::array{"uantize", "QLinear", "Integer", "int8"},
+                               [&](const char* part) { return op.first.find(part) != std::string::npos; });
+  });
+}
+}  // namespace
+
 std::shared_ptr<Engine> build(std::shared_ptr<const Network> network, BuilderConfig config) {
   const auto begin = std::chrono::steady_clock::now();
+  if (config.int8 && config.calibration.values.empty() && !has_bytes(*network))
+    warn(
+      "engine: int8 needs a calibration (engine.calibrate; `strata engine quantize --saveTable`, then --calib), or a "
+      "model "
+      "with QuantizeLinear; without one the engine computes in floats");
   auto engine = std::make_shared<Engine>(std::move(network), std::move(config));
   const BuilderConfig& c = engine->config();
   if (!c.graphs_now) return engine;

@@ -1,6 +1,7 @@
 """Engines in int8 and 16 bits: accuracy, tables, layers that stay in float32, and models for other programs."""
 
 import os
+import warnings
 
 import numpy as np
 import pytest
@@ -162,6 +163,20 @@ def test_values_of_zeros_and_infinities():
     odd[1, 0, 0, 0] = float("nan")
     table = engine.calibrate(exact, [odd, *batches()])
     assert all(np.isfinite(v).all() for v in table.values.values())
+
+
+def test_int8_without_scales_says_so(tmp_path):
+    net = network()
+    with pytest.warns(UserWarning, match="int8 needs a calibration"):
+        made = engine.compile(net, [(2, 3, 8, 8)], enabled_precisions={strata.int8}, level=0)
+    x = strata.randn(2, 3, 8, 8)
+    assert relative(made(x), net(x)) < 1e-5
+    strata.onnx.export(net, (batches()[0],), tmp_path / "net.onnx", input_names=["x"], output_names=["y"])
+    table = engine.quantize(tmp_path / "net.onnx", tmp_path / "bytes.onnx", batches())
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        engine.build(tmp_path / "bytes.onnx", int8=True, level=0)
+        engine.build(tmp_path / "net.onnx", int8=True, calibration=table, level=0)
 
 
 def test_a_model_for_other_programs(tmp_path):
