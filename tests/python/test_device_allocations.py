@@ -14,7 +14,7 @@ on_device = [r for r in RECORDS if r["cuda_kernels"] and r["samples"] and not r[
 
 # Kernels that allocate while they run, by regular expressions of "op/kernel", each with its reason.
 ALLOCATING = {
-    r"_(varlen_|paged_)?attention/ops|_linear_cross_entropy(_backward)?/chunks|_fused_muon/ops|_int_mm/int32|_scaled_mm/float32|_weight_int(8pack|4)_mm/dequantized|_(linear_activation|convolution_relu)/in_turn|_(lstm|recurrent)_layer(_backward)?/\w+|scatter_reduce/scatter_core": "made of other ops, which have results",
+    r"_(varlen_|paged_)?attention/ops|_linear_cross_entropy(_backward)?/chunks|_fused_muon/ops|_int_mm/int32|_scaled_mm/float32|_weight_int(8pack|4)_mm/dequantized|_(linear_activation|convolution_relu|fused_convolution|fused_linear|int8_convolution|int8_linear)/in_turn|_(quantize|dequantize|dequantize_channels)/ops|_(lstm|recurrent)_layer(_backward)?/\w+|scatter_reduce/scatter_core": "made of other ops, which have results",
 }
 
 
@@ -24,7 +24,7 @@ def allocations(events):
     for e in sorted(events, key=lambda e: (e["begin_ns"], -e["end_ns"])):
         while open_spans and e["begin_ns"] >= open_spans[-1]["end_ns"]:
             open_spans.pop()
-        if e["layer"] == "runtime" and e["name"] == "allocate":
+        if e["layer"] == "runtime" and e["name"] == "allocate" and "device" in dict(e["facts"]):
             kernel = next((i for i, span in enumerate(open_spans) if span["layer"] == "kernel"), None)
             if kernel is not None:  # also in ops that the kernel calls
                 name = f"{open_spans[kernel - 1]['name']}/{open_spans[kernel]['name']}"

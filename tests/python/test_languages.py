@@ -35,6 +35,7 @@ PYTHON_ONLY = {
         "no_grad|enable_grad|set_grad_enabled|inference_mode": "NoGradGuard, AutoGradMode and InferenceMode, as in libtorch",
         "autocast": "autocast::Scope",
         "tune|tracing": "TuneGuard; tracing::Session",
+        "explain_layers": "of modules of Python; journey::follow takes any call",
         "doctor|devices|device_load|dtype_table": "doctor::examine; devices::list, load and dtypes",
         "[gs]et_autocast_.*dtype|(is|set)_autocast_.*enabled|clear_autocast_cache|autocast_.*nesting": "in strata::autocast, as in libtorch's at::autocast",
         "is_tensor": "the type says it",

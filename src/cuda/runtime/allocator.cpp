@@ -35,8 +35,10 @@ bool Allocator::BySize::operator()(const Block* a, const Block* b) const {
 
 Ref<Storage> Allocator::allocate(size_t bytes, driver::CUstream stream) {
   tracing::Span span(tracing::Layer::Runtime, "allocate");
-  if (span.active()) [[unlikely]]
+  if (span.active()) [[unlikely]] {
     span.fact(tracing::key::bytes, static_cast<int64_t>(bytes));
+    span.fact(tracing::key::device, static_cast<int64_t>(gpu_.device().index));  // the CPU's memory has none
+  }
   gpu_.activate();
   std::unique_ptr<const std::string> line;
   if (history.load(std::memory_order_relaxed)) [[unlikely]]
