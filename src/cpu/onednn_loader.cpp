@@ -27,13 +27,13 @@ constexpr onednn::Host kHost = {
       if (bytes > SIZE_MAX / 4) return nullptr;
       const size_t lines = (bytes + kLine - 1) / kLine;
       Storage* block = allocate((lines + 1) * kLine).release();
-      std::memcpy(block->data, &block, sizeof block);
+      std::memcpy(block->data, &block, sizeof(void*));
       return block->data + kLine;
     } catch (const Error&) { return nullptr; }
   },
   [](void* memory) {
     Storage* block = nullptr;
-    std::memcpy(&block, static_cast<std::byte*>(memory) - kLine, sizeof block);
+    std::memcpy(&block, static_cast<std::byte*>(memory) - kLine, sizeof(void*));
     Ref<Storage>::drop(block);
   },
   detail::start_region,

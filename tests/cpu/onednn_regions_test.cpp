@@ -93,6 +93,7 @@ TEST(OnednnRegions, RunAllMembersAtOnce) {
 TEST(OnednnRegions, RunWhileTheThreadsAreBusy) {
   const Threads scope(3);
   std::vector<std::thread> callers;
+  callers.reserve(4);
   for (int i = 0; i < 4; ++i)
     callers.emplace_back([] {
       for (int k = 0; k < 20; ++k) check_region(3);

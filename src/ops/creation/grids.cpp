@@ -158,6 +158,7 @@ void check_unravelled(const Tensor& flat, IntList shape, int64_t numel) {
 void unravel(const Tensor& flat, IntList shape, int64_t numel, const std::vector<Tensor>& out) {
   const int64_t* from = flat.data<int64_t>();
   std::vector<int64_t*> to;
+  to.reserve(out.size());
   for (const Tensor& t : out) to.push_back(t.data<int64_t>());
   const bool few = numel <= UINT32_MAX;  // divisions of 32 bits take a third of the time
   parallel_for(flat.numel(), 4096, [&](int64_t begin, int64_t end) {
