@@ -52,7 +52,7 @@ def run_explained(kernel, f, *args, must=True, **kwargs):
     results = []
     _C._prefer_kernel(kernel)
     try:
-        lines = strata.explain(lambda: results.append(f(*args, **kwargs)))
+        lines = _C.explain(lambda: results.append(f(*args, **kwargs)))  # of several threads at once
     finally:
         _C._prefer_kernel(None)
     verdicts = [reason for _, name, reason in lines if name == kernel and reason.startswith("chosen")]
