@@ -84,6 +84,7 @@ Tensor share_buffer(PyObject* source) {
   const int64_t bytes = t->numel ? (last + 1) * item : 0;
   t->storage = adopt_memory(view->buf, static_cast<size_t>(bytes), release_view, view.get());
   t->storage->read_only = view->readonly != 0;
+  t->storage->shared = true;  // a read-only array may be a view of one that is written to
   t->data = static_cast<std::byte*>(view->buf);
   static_cast<void>(view.release());  // now owned by the storage
   return t;

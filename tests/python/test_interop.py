@@ -210,3 +210,18 @@ def test_explain_and_trace(tmp_path):
     assert "op: mul" in str(t) and "autograd: mul" in str(t)
     t.save(tmp_path / "trace.json")
     assert (tmp_path / "trace.json").stat().st_size > 100
+
+
+def test_a_read_only_view_of_an_array_that_changes():
+    """Kernels keep packed forms of weights that nobody writes to; such a view is none of them."""
+    base = np.ones((64, 300), np.float32)
+    view = base.view()
+    view.flags.writeable = False
+    weight, x = strata.from_numpy(view), strata.ones(32, 300)
+    image, kernels = strata.ones(2, 3, 20, 20), strata.from_numpy(view.reshape(-1)[: 64 * 27].reshape(64, 3, 3, 3))
+    for _ in range(4):
+        linear, conv = strata.nn.functional.linear(x, weight), strata.nn.functional.conv2d(image, kernels, stride=2)
+    assert (linear == 300).all() and (conv == 27).all()
+    base[:] = 2
+    assert (strata.nn.functional.linear(x, weight) == 600).all()
+    assert (strata.nn.functional.conv2d(image, kernels, stride=2) == 54).all()
