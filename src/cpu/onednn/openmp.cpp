@@ -83,10 +83,10 @@ void GOMP_parallel_start(void (*body)(void*), void* data, unsigned threads) {
   own.body = body;
   own.data = data;
   own.most = most;
+  if (members > 1) host->start_region(members, enter, &own);  // if it throws, this thread is in no region
   p.region = &own;
   p.index = 0;
   p.members = members;
-  if (members > 1) host->start_region(members, enter, &own);
 }
 void GOMP_parallel_end() {
   Place& p = place;
