@@ -214,6 +214,11 @@ void Runner::find_dead() {
   }
   for (ValueId id = 0; id < g.values.size(); ++id)
     if (!values_[id] && last[id] != SIZE_MAX && !returned.contains(id)) steps_[last[id]]->dead.push_back(id);
+  returned_by_calls_.clear();
+  for (const auto& step : steps_)
+    if (step->kind == StepKind::Call)
+      for (const ValueId id : g.nodes[step->node].results)
+        if (returned.contains(id)) returned_by_calls_.push_back(id);
 }
 
 // --- memory of a run ----------------------------------------------------------------------------------------------------
@@ -277,6 +282,7 @@ void Runner::prepare(std::span<const Tensor> inputs, std::span<Tensor> outputs, 
   for (size_t o = 0; o < outputs.size(); ++o)
     if (outputs[o]) check_output(o, outputs[o]);
   std::vector<Tensor> staged;
+  staged.reserve(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     staged.push_back(staged_input(i, inputs[i], fixed));
     attach(*root_of_input_[i], staged.back());
@@ -311,16 +317,7 @@ void Runner::finish(std::span<Tensor> outputs) {
     else outputs[o]->count_write();
   }
   release_given();
-  for (const ValueId id : g.outputs)
-    if (is_made_by_call(id)) values_[id] = {};
-}
-bool Runner::is_made_by_call(ValueId id) const {
-  for (const auto& step : steps_)
-    if (step->kind == StepKind::Call)
-      if (std::ranges::find(what_->graph().nodes[step->node].results, id) !=
-          what_->graph().nodes[step->node].results.end())
-        return true;
-  return false;
+  for (const ValueId id : returned_by_calls_) values_[id] = {};
 }
 
 // --- running ----------------------------------------------------------------------------------------------------------

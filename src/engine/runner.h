@@ -66,13 +66,13 @@ class STRATA_API Runner {
   void prepare(std::span<const Tensor> inputs, std::span<Tensor> outputs, bool fixed);
   void finish(std::span<Tensor> outputs);
   void record(const cuda::Stream& stream);
-  bool is_made_by_call(graph::ValueId id) const;
 
   std::shared_ptr<const Specialization> what_;
   Tactics tactics_;
   Device device_;
   Tensor arena_, workspace_;
   std::vector<Tensor> values_;  // by id; results of calls only while a run needs them
+  std::vector<graph::ValueId> returned_by_calls_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<std::unique_ptr<Root>> roots_;
   std::vector<Root*> root_of_input_, root_of_output_;  // null: a copy at the end

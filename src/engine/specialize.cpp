@@ -11,54 +11,10 @@
 #include "compile/sharing.h"
 #include "dispatch/autocast.h"
 #include "dispatch/settings.h"
+#include "engine/passes/retype.h"
 #include "strata/ops.h"
 
 namespace strata::engine {
-namespace {
-
-// A tensor with a shape and without values.
-Tensor meta_of(const ValueType& type) {
-  Tensor t = make_tensor(Shape(type.shape), type.dtype, DeviceType::Meta);
-  std::ranges::copy(type.strides, t->strides);
-  t->update_contiguous();
-  return t;
-}
-
-// The arguments of a node with tensors that have no values. Lists are kept in `lists`.
-class MetaArgs {
- public:
-  MetaArgs(const Graph& g, const Node& n) : g_(g) {
-    held_.reserve(n.args.size());
-    lists_.reserve(n.args.size());
-    args.size = static_cast<uint32_t>(n.args.size());
-    for (uint32_t i = 0; i < args.size; ++i) args[i] = std::visit(*this, n.args[i]);
-  }
-  Args args;
-
-  Value operator()(std::monostate) { return {}; }
-  Value operator()(const ValueRef& ref) { return Value(held_.emplace_back(meta_of(g_.values[ref.id].type))); }
-  Value operator()(const ValueList& list) {
-    std::vector<Tensor>& items = lists_.emplace_back();
-    for (const ValueId id : list.ids) items.push_back(id == kNoValue ? Tensor() : meta_of(g_.values[id].type));
-    return Value(TensorList(std::span<const Tensor>(items)));
-  }
-  Value operator()(const graph::ComplexNumber& z) { return Value(static_cast<const Complex<double>*>(&z)); }
-  Value operator()(const std::vector<int64_t>& v) { return Value(IntList(v)); }
-  Value operator()(const std::vector<double>& v) { return Value(std::span<const double>(v)); }
-  Value operator()(const std::string& s) { return Value(std::string_view(s)); }
-  Value operator()(Device) { return Value(Device(DeviceType::Meta)); }
-  Value operator()(const graph::Size&) { return refuse(); }
-  Value operator()(const graph::Sizes&) { return refuse(); }
-  template <class T> Value operator()(const T& v) { return Value(v); }
-
- private:
-  static Value refuse() { fail(ErrorKind::Internal, "engine: a size that varies in a graph for fixed sizes"); }
-  const Graph& g_;
-  std::vector<Tensor> held_;
-  std::vector<std::vector<Tensor>> lists_;
-};
-
-}  // namespace
 
 std::string objection_to_shapes(const Graph& g, const Node& n) {
   if (!n.bodies.empty()) return fmt::format("{} decides by values", n.op->name);
@@ -67,19 +23,8 @@ std::string objection_to_shapes(const Graph& g, const Node& n) {
   graph::for_each_use(n, [&](ValueId) { any = true; });
   if (!any) return {};
   try {
-    const MetaArgs meta(g, n);
-    const autograd::NoGrad off;
-    std::vector<Tensor> results(n.op->outputs);
-    if (n.op->returns_list) results = call_list(*n.op, meta.args);
-    else call_into(*n.op, meta.args, results.data());
-    if (results.size() != n.results.size()) return fmt::format("{} returns other results", n.op->name);
-    for (size_t k = 0; k < results.size(); ++k) {
-      if (n.results[k] == kNoValue) continue;
-      const ValueType& want = g.values[n.results[k]].type;
-      if (!results[k] || results[k].dtype() != want.dtype || !std::ranges::equal(results[k]->sizes(), want.shape))
-        return fmt::format("the shape that {} returns depends on values", n.op->name);
-    }
-  } catch (const Error& e) { return fmt::format("{}: {}", n.op->name, e.what()); }
+    result_types(g, n);
+  } catch (const Error& e) { return e.what(); }
   return {};
 }
 
